@@ -39,8 +39,9 @@ type attempt struct {
 	reported  bool            // the observers were called
 
 	// The next attempt.
-	unpaid int // retry tokens that it still has to wait for
-	next   permit
+	unpaid   int  // retry tokens that it still has to wait for
+	granting bool // the wait is for a fleet, and a part of the delay
+	next     permit
 }
 
 // begin makes a the attempt of c with that number. a is the zero value.

@@ -346,7 +346,7 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
 				p.gate.Close(time.Now(), d, spread.of(d))
 			}
 		},
-		wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), joined: time.Now(),
 	}
 	s.quotaText = "no quota"
 	if s.firstTokens = s.capacity; s.capacity > 0 {

@@ -157,16 +157,18 @@ func (l *loop) Settle() { l.attempt.settle(&l.call) }
 func (l *loop) Decide(why Stop) (delay time.Duration, stop Stop) {
 	a, c := &l.attempt, &l.call
 	a.record.Asked = a.findDelay(c) // Settle may have been left to another loop
+	waited := time.Duration(0)      // of the delay
 	if why != "" {
 		a.stopAt(why)
 	} else if a.decide(c) && a.unpaid > 0 {
-		if err := a.pay(c); err != nil {
+		left, err := a.pay(c)
+		if waited = a.record.Delay - left; err != nil {
 			a.endWaiting(c, err)
 		}
 	}
 	l.undecided, l.follows = false, a.record.Stop == ""
 	a.report(c)
-	return a.record.Delay, a.record.Stop
+	return max(a.record.Delay-waited, 0), a.record.Stop
 }
 
 // Detach takes the tokens that Decide drew out of a loop for one attempt alone.

@@ -147,7 +147,8 @@ func (a *attempt) draw(c *call) bool {
 	}
 	if c.partition.quota.lend(c.caller.Context, cost) != nil {
 		c.partition.share.refuse()
-		if c.patient && cost <= c.config.capacity && c.caller.ended() == nil {
+		a.granting = c.partition.share.mayGrant(cost)
+		if (c.patient || a.granting) && cost <= c.config.capacity && c.caller.ended() == nil {
 			a.unpaid = cost
 			return true
 		}
@@ -233,41 +234,53 @@ func (a *attempt) pauseKeeping(c *call) bool {
 
 // waitForTokens sleeps for the delay and waits for what the next attempt needs.
 func (a *attempt) waitForTokens(c *call) error {
+	left := a.record.Delay
 	if a.unpaid > 0 {
-		if err := a.pay(c); err != nil {
+		var err error
+		if left, err = a.pay(c); err != nil {
 			return err
 		}
 	}
-	if !c.sleep(a.record.Delay) {
+	if !c.sleep(left) {
 		return c.caller.ended()
 	}
 	return c.admit(&a.next)
 }
 
-// pay waits for the retry tokens that draw left to pause.
-func (a *attempt) pay(c *call) error {
+// pay waits for the retry tokens that draw left to pause. It returns what is left
+// of the delay, of which a wait for a fleet is a part.
+func (a *attempt) pay(c *call) (left time.Duration, err error) {
+	start := time.Now()
 	if err := a.acquireInTime(c); err != nil {
-		return err
+		return 0, err
 	}
 	a.next.borrowed(c.partition, a.unpaid)
 	a.unpaid = 0
-	if c.outlivesDeadline(a.record.Delay) {
-		return errTooLate
+	if left = a.record.Delay; a.granting {
+		left = max(left-time.Since(start), 0)
 	}
-	return nil
+	if c.outlivesDeadline(left) {
+		return 0, errTooLate
+	}
+	return left, nil
 }
 
 // acquireInTime waits for the retry tokens, as long as the delay after it would
 // end before the deadline.
 func (a *attempt) acquireInTime(c *call) error {
 	ctx := c.caller.waiting()
-	if deadline, ok := ctx.Deadline(); ok {
+	switch deadline, ok := ctx.Deadline(); {
+	case a.granting:
+		within, end := context.WithTimeoutCause(ctx, a.record.Delay, ErrQuotaExceeded)
+		defer end()
+		ctx = within
+	case ok:
 		earlier, end := context.WithDeadlineCause(ctx, deadline.Add(-a.record.Delay), errTooLate)
 		defer end()
 		ctx = earlier
 	}
 	if !c.config.waitTokens {
-		return c.partition.quota.await(ctx, a.unpaid)
+		return c.partition.quota.await(ctx, a.unpaid, a.granting)
 	}
 	return c.partition.quota.lend(ctx, a.unpaid)
 }

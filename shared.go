@@ -45,6 +45,7 @@ type localShare struct {
 	retryAfter func() time.Duration // how long a Retry-After is in force that other processes should know
 	holdBack   func(time.Duration)  // puts one of theirs in force
 
+	joined  time.Time
 	dropped atomic.Bool   // the table does not have the partition any more
 	wake    chan struct{} // has a buffer of one
 	refused atomic.Int64  // retries since the last Usage
@@ -109,6 +110,20 @@ func (s *localShare) refuse() {
 		s.refused.Add(1)
 		s.signal()
 	}
+}
+
+// mayGrant reports whether the fleet may have retry tokens for this process soon:
+// those of others, or its first ones.
+func (s *localShare) mayGrant(cost int) bool {
+	const first = time.Second // which most stores need less than
+	if s == nil {
+		return false
+	}
+	grant := s.grant.Load()
+	if grant == nil {
+		return time.Since(s.joined) < first
+	}
+	return grant.FleetTokens >= cost && time.Now().Before(grant.Until)
 }
 
 // awaitSendToken is called before an attempt waits for a send token.

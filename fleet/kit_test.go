@@ -144,12 +144,18 @@ func send(t testing.TB, tr *awsretry.Transport, hosts ...string) time.Duration {
 }
 
 func call(ctx context.Context, tr *awsretry.Transport, host string) error {
+	_, err := status(ctx, tr, host)
+	return err
+}
+
+func status(ctx context.Context, tr *awsretry.Transport, host string) (int, error) {
 	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+"/", nil)
 	resp, err := tr.RoundTrip(req)
-	if err == nil {
-		resp.Body.Close()
+	if err != nil {
+		return 0, err
 	}
-	return err
+	resp.Body.Close()
+	return resp.StatusCode, nil
 }
 
 func stateOf(tr *awsretry.Transport) awsretry.State {

@@ -12,7 +12,7 @@ import (
 
 // With MaxRate, the processes keep a limit in every second, whatever they do.
 func TestMaxRate(t *testing.T) {
-	within := func(goodput, fairness float64) figures { return figures{goodput, 0, 1.02, fairness} }
+	within := func(goodput, fairness float64) figures { return figures{goodput, 0, 1.02, fairness, 0} }
 	for name, test := range map[string]struct {
 		latency time.Duration // of the store; 0 means 1 ms
 		run     func(r *run)
@@ -77,7 +77,7 @@ func TestMaxRate(t *testing.T) {
 			r.store.Refuse(errors.New("gone"))
 			r.phase("without it", 10, within(0.9, 0.9))
 			r.join(count+5, 4)
-			r.phase("more join", 10, figures{0.9, 0, 1.02 + 5/100., 0})
+			r.phase("more join", 10, figures{0.9, 0, 1.02 + 5/100., 0, 0})
 			r.store.Refuse(nil)
 			r.phase("again", 10, within(0.9, 0))
 		}},
@@ -105,7 +105,7 @@ func TestMaxRate(t *testing.T) {
 			r.service.rate, r.service.burst = 50, 5
 			r.join(count, 4)
 			time.Sleep(10 * time.Second)
-			r.phase("fifty", 20, figures{0.9, 0.1, 1.5, 0})
+			r.phase("fifty", 20, figures{0.9, 0.1, 1.5, 0, 0})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -64,6 +64,7 @@ type process struct {
 	shared    *fleet.Fleet
 	link      *link
 	good      atomic.Int64
+	failed    atomic.Int64 // calls
 	failures  atomic.Int64 // what OnError was called with
 	stop      context.CancelFunc
 	callers   sync.WaitGroup
@@ -90,9 +91,10 @@ func startProcess(
 				if callers == 0 {
 					time.Sleep(time.Duration(rand.ExpFloat64() / 2 * float64(time.Second)))
 				}
-				if call(ctx, p.transport, host) == nil {
+				if code, _ := status(ctx, p.transport, host); code == http.StatusOK {
 					p.good.Add(1)
-				} else {
+				} else if ctx.Err() == nil {
+					p.failed.Add(1)
 					time.Sleep(time.Millisecond)
 				}
 			}
@@ -116,13 +118,15 @@ type run struct {
 	maxRate   float64
 	service   *service
 	processes []*process
-	meanwhile func() // is called during each phase; may be nil
+	all       []*process // with those that ended
+	meanwhile func()     // is called during each phase; may be nil
 }
 
 // join starts processes until there are n.
 func (r *run) join(n, callers int) {
 	for len(r.processes) < n {
-		r.processes = append(r.processes, startProcess(r, r.store, r.service, r.pacing, r.maxRate, callers))
+		p := startProcess(r, r.store, r.service, r.pacing, r.maxRate, callers)
+		r.processes, r.all = append(r.processes, p), append(r.all, p)
 	}
 }
 
@@ -140,6 +144,7 @@ type figures struct {
 	throttled float64 // of what was sent; at most
 	most      float64 // that was sent in any second, of the limit
 	fairness  float64 // Jain's index: 1 if all have the same, 1/n if one has everything; at least
+	failed    float64 // calls, of all; at most, and 0 means any
 }
 
 // phase lets time pass, and checks what happens in it.
@@ -149,6 +154,7 @@ func (r *run) phase(name string, seconds int, want figures) {
 	r.service.sent = nil
 	r.service.mu.Unlock()
 	before, evals := make(map[*process]int64), r.store.Evals()
+	good, failed := r.calls()
 	for _, p := range r.processes {
 		before[p] = p.good.Load()
 	}
@@ -174,11 +180,13 @@ func (r *run) phase(name string, seconds int, want figures) {
 		sum += n
 		squares += n * n
 	}
+	moreGood, moreFailed := r.calls()
+	got.failed = float64(moreFailed-failed) / float64(moreGood-good+moreFailed-failed)
 	got.fairness = sum * sum / (float64(len(before)) * squares)
 	renewals := float64(r.store.Evals()-evals) / float64(len(before)*seconds)
 	r.Logf("%s: %+.3v, %.1f renewals a second and process", name, got, renewals)
 	if got.goodput < want.goodput || got.throttled > want.throttled ||
-		got.most > want.most || got.fairness < want.fairness {
+		got.most > want.most || got.fairness < want.fairness || want.failed > 0 && got.failed > want.failed {
 		r.Errorf("%s: %+.3v, want %+v", name, got, want)
 	}
 	if renewals > 10 {
@@ -189,6 +197,15 @@ func (r *run) phase(name string, seconds int, want figures) {
 			r.Errorf("%s: a process knows of %d members, want about %d", name, s.Members, len(r.processes))
 		}
 	}
+}
+
+// calls returns how many calls of all processes succeeded and failed so far.
+func (r *run) calls() (good, failed int64) {
+	for _, p := range r.all {
+		good += p.good.Load()
+		failed += p.failed.Load()
+	}
+	return good, failed
 }
 
 // mostInASecond returns how many requests came in the second with the most.
@@ -219,7 +236,7 @@ func fault(keepsLeases bool, begin, end func(*fleettest.Store)) func(*run) {
 		r.join(count, 4)
 		time.Sleep(30 * time.Second)
 		begin(r.store)
-		r.phase("during the fault", 10, figures{0.7, 0.1, 1.6, 0})
+		r.phase("during the fault", 10, figures{0.7, 0.1, 1.6, 0, 0})
 		if n := r.leased(); (n == count) != keepsLeases || !keepsLeases && n > 0 {
 			r.Errorf("%d processes of %d have a lease during the fault", n, count)
 		}
@@ -233,7 +250,7 @@ func fault(keepsLeases bool, begin, end func(*fleettest.Store)) func(*run) {
 				r.Errorf("OnError was called %d times by one process in one fault", n)
 			}
 		}
-		r.phase("after it", 9, figures{0.7, 0.12, 1.7, 0.9})
+		r.phase("after it", 9, figures{0.7, 0.12, 1.7, 0.9, 0})
 	}
 }
 
@@ -242,8 +259,9 @@ func TestRate(t *testing.T) {
 	errGone := errors.New("the store is gone")
 	steady := func(r *run) {
 		r.join(count, 4)
-		time.Sleep(15 * time.Second)
-		r.phase("steady", 45, figures{0.92, 0.04, 1.4, 0.95})
+		r.phase("the first ten seconds", 10, figures{0.4, 0.3, 3, 0.9, 0.12})
+		time.Sleep(5 * time.Second)
+		r.phase("steady", 45, figures{0.92, 0.04, 1.4, 0.95, 0})
 	}
 	deploy := func(r *run) {
 		r.join(count, 4)
@@ -257,7 +275,7 @@ func TestRate(t *testing.T) {
 				r.join(count, 4)
 			}
 		}
-		r.phase("in a deploy", 2*count, figures{0.7, 0.017, 1.5, 0})
+		r.phase("in a deploy", 2*count, figures{0.7, 0.017, 1.5, 0, 0})
 	}
 	for name, test := range map[string]struct {
 		cubic bool // the pacing; else it is scaled
@@ -266,7 +284,7 @@ func TestRate(t *testing.T) {
 		"cubic":  {cubic: true, run: steady},
 		"scaled": {run: steady},
 		"join and leave": {run: func(r *run) {
-			bounds := figures{0.8, 0.12, 1.7, 0.95}
+			bounds := figures{0.8, 0.12, 1.7, 0.95, 0}
 			r.join(few, 4)
 			time.Sleep(15 * time.Second)
 			r.phase("few", 15, bounds)
@@ -281,12 +299,12 @@ func TestRate(t *testing.T) {
 			r.join(count, 4)
 			time.Sleep(10 * time.Second)
 			r.service.setRate(20)
-			r.phase("a drop", 5, figures{0.8, 0.6, 5, 0})
-			r.phase("a fifth", 10, figures{0.8, 0.1, 2, 0.9})
+			r.phase("a drop", 5, figures{0.8, 0.6, 5, 0, 0})
+			r.phase("a fifth", 10, figures{0.8, 0.1, 2, 0.9, 0})
 			r.service.setRate(200)
-			r.phase("ten times that", 10, figures{0.05, 0.2, 1.6, 0})
+			r.phase("ten times that", 10, figures{0.05, 0.2, 1.6, 0, 0})
 			time.Sleep(20 * time.Second)
-			r.phase("later", 10, figures{0.75, 0.1, 1.4, 0.9})
+			r.phase("later", 10, figures{0.75, 0.1, 1.4, 0.9, 0})
 		}},
 
 		"the store refuses": {run: fault(false,
@@ -302,7 +320,7 @@ func TestRate(t *testing.T) {
 			restore()
 			r.service.setRate(30)
 			time.Sleep(10 * time.Second)
-			r.phase("after it, at a lower limit", 20, figures{0.9, 0.04, 1.8, 0})
+			r.phase("after it, at a lower limit", 20, figures{0.9, 0.04, 1.8, 0, 0})
 		}},
 
 		// Every two seconds another process leads.

@@ -208,6 +208,49 @@ func TestSharedTokens(t *testing.T) {
 	}
 }
 
+// A retry without tokens waits for those of the fleet, if there are any, no longer
+// than its delay.
+func TestSharedTokensInTheDelay(t *testing.T) {
+	for name, test := range map[string]struct {
+		grant *sharing.Grant
+		give  bool // after half the delay
+		want  awsretry.Stop
+		took  time.Duration
+	}{
+		"they come":             {&sharing.Grant{FleetTokens: 10}, true, awsretry.StopMaxAttempts, time.Second},
+		"they do not come":      {&sharing.Grant{FleetTokens: 10}, false, awsretry.StopQuota, time.Second},
+		"there are none":        {&sharing.Grant{FleetTokens: 4}, true, awsretry.StopQuota, 0},
+		"the lease has ended":   {&sharing.Grant{FleetTokens: 10, Until: time.Unix(1, 0)}, true, awsretry.StopQuota, 0},
+		"before the first one":  {nil, true, awsretry.StopMaxAttempts, time.Second},
+		"the first one is late": {nil, false, awsretry.StopQuota, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &store{}
+				tr := retrying(always(busy))
+				tr.Shared, tr.Backoff, tr.MaxAttempts = s, contract.Delay(time.Second), 2
+				s.join = func(share sharing.Share) {
+					share.TakeTokens(1 << 30)
+					if g := test.grant; g != nil {
+						if g.Until.IsZero() {
+							g.Until = time.Now().Add(time.Minute)
+						}
+						share.Grant(*g)
+					}
+				}
+				if test.give {
+					time.AfterFunc(500*time.Millisecond, func() { s.shares[0].AddTokens(5) })
+				}
+				start := time.Now()
+				resp, err := get(t, tr)
+				if stop, took := contract.StopOf(resp, err), time.Since(start); stop != test.want || took != test.took {
+					t.Errorf("%v after %v (%v), want %v after %v", stop, took, err, test.want, test.took)
+				}
+			})
+		})
+	}
+}
+
 // A grant paces the process until its end. Then the process goes on by itself,
 // at its part of the rate of all.
 func TestSharedRate(t *testing.T) {
