@@ -21,20 +21,21 @@ func TestValidate(t *testing.T) {
 		config fleet.Config
 		want   string // of the error; "" for none
 	}{
-		"zero":           {client, fleet.Config{}, ""},
+		"zero":           {client, fleet.Config{}, `Config.Prefix is ""; it must not be empty`},
+		"least":          {client, fleet.Config{Prefix: "a"}, ""},
 		"longest":        {client, fleet.Config{Prefix: "a:b", Lease: time.Minute, Expiry: 7 * 24 * time.Hour}, ""},
-		"no client":      {nil, fleet.Config{}, "the client is nil"},
-		"short lease":    {client, fleet.Config{Lease: 49 * time.Millisecond}, "it must be from 50ms to 1m0s"},
-		"long lease":     {client, fleet.Config{Lease: time.Minute + 1}, "Config.Lease is"},
-		"short expiry":   {client, fleet.Config{Expiry: time.Second}, "Config.Expiry is 1s; it must be above a second"},
-		"below lease":    {client, fleet.Config{Lease: time.Minute, Expiry: time.Minute}, "Config.Expiry is 1m0s"},
-		"long expiry":    {client, fleet.Config{Expiry: 8 * 24 * time.Hour}, "and at most 168h0m0s"},
-		"endless expiry": {client, fleet.Config{Expiry: 1<<63 - 1}, "Config.Expiry is"},
-		"max rate":       {client, fleet.Config{MaxRate: 1e6}, ""},
-		"low rate":       {client, fleet.Config{MaxRate: 0.01}, "Config.MaxRate is 0.01; it must be from 0.1 to 1e+06"},
-		"high rate":      {client, fleet.Config{MaxRate: math.Inf(1)}, "Config.MaxRate is +Inf"},
-		"no rate":        {client, fleet.Config{MaxRate: math.NaN()}, "Config.MaxRate is NaN"},
-		"hash tag":       {client, fleet.Config{Prefix: "x{y}"}, `Config.Prefix is "x{y}"; it must not contain { or }`},
+		"no client":      {nil, fleet.Config{Prefix: "a"}, "the client is nil"},
+		"short lease":    {client, fleet.Config{Prefix: "a", Lease: 49 * time.Millisecond}, "it must be from 50ms to 1m0s"},
+		"long lease":     {client, fleet.Config{Prefix: "a", Lease: time.Minute + 1}, "Config.Lease is"},
+		"short expiry":   {client, fleet.Config{Prefix: "a", Expiry: time.Second}, "Config.Expiry is 1s; it must be above a second"},
+		"below lease":    {client, fleet.Config{Prefix: "a", Lease: time.Minute, Expiry: time.Minute}, "Config.Expiry is 1m0s"},
+		"long expiry":    {client, fleet.Config{Prefix: "a", Expiry: 8 * 24 * time.Hour}, "and at most 168h0m0s"},
+		"endless expiry": {client, fleet.Config{Prefix: "a", Expiry: 1<<63 - 1}, "Config.Expiry is"},
+		"max rate":       {client, fleet.Config{Prefix: "a", MaxRate: 1e6}, ""},
+		"low rate":       {client, fleet.Config{Prefix: "a", MaxRate: 0.01}, "Config.MaxRate is 0.01; it must be from 0.1 to 1e+06"},
+		"high rate":      {client, fleet.Config{Prefix: "a", MaxRate: math.Inf(1)}, "Config.MaxRate is +Inf"},
+		"no rate":        {client, fleet.Config{Prefix: "a", MaxRate: math.NaN()}, "Config.MaxRate is NaN"},
+		"hash tag":       {client, fleet.Config{Prefix: "x{y}"}, `Config.Prefix is "x{y}"; it must not be empty or contain { or }`},
 		"end of a tag":   {client, fleet.Config{Prefix: "}"}, "Config.Prefix is"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +52,7 @@ func TestValidate(t *testing.T) {
 
 // A rate is kept in adaptive mode only.
 func TestMaxRateNeedsAdaptiveMode(t *testing.T) {
-	shared := newFleet(t, &fleettest.Store{}, fleet.Config{MaxRate: 10})
+	shared := newFleet(t, &fleettest.Store{}, fleet.Config{Prefix: "a", MaxRate: 10})
 	for mode, want := range map[awsretry.Mode]bool{awsretry.Standard: false, awsretry.Legacy: false, awsretry.Adaptive: true} {
 		err := (&awsretry.Transport{Mode: mode, Shared: shared}).Validate()
 		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), fmt.Sprintf("Config.MaxRate is 10, but Transport.Mode is %v", mode)) {

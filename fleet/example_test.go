@@ -11,11 +11,12 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// The processes that have this client share what a service allows them.
+// Each process that runs this has its part of the rate that all find together.
+// The folder example has a program.
 func Example() {
 	client := fleet.Dial(valkey.ClientOption{InitAddress: []string{"127.0.0.1:6379"}})
 	defer client.Close()
-	shared, err := fleet.New(client, fleet.Config{})
+	shared, err := fleet.New(client, fleet.Config{Prefix: "orders"})
 	if err != nil {
 		log.Fatal(err)
 	}

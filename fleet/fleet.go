@@ -4,7 +4,7 @@
 //
 //	connection := fleet.Dial(valkey.ClientOption{InitAddress: []string{"127.0.0.1:6379"}, ForceSingleClient: true})
 //	defer connection.Close()
-//	shared, err := fleet.New(connection, fleet.Config{})
+//	shared, err := fleet.New(connection, fleet.Config{Prefix: "orders"})
 //	if err != nil {
 //		return err
 //	}
@@ -34,7 +34,6 @@ import (
 )
 
 const (
-	defaultPrefix = "awsretry"
 	defaultLease  = 400 * time.Millisecond
 	defaultExpiry = time.Hour
 
@@ -65,11 +64,12 @@ type Client interface {
 	Eval(ctx context.Context, script string, keys, args []string) ([]string, error)
 }
 
-// A Config configures a [Fleet]. The zero value is ready to use.
+// A Config configures a [Fleet]. Only Prefix must be set.
 type Config struct {
 	// Prefix is the beginning of the keys, PREFIX:{PARTITION}. Processes with the
-	// same prefix share their partitions. It must not contain { or }. "" means
-	// "awsretry".
+	// same prefix share their partitions: choose one for those that share what a
+	// service allows, such as the account that they call it with. It must not be
+	// empty or contain { or }.
 	Prefix string
 
 	// Lease is how long a process may use its share of the rate without
@@ -141,7 +141,6 @@ func New(client Client, c Config) (*Fleet, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
 	c.Lease = cmp.Or(c.Lease, defaultLease)
 	c.Expiry = cmp.Or(c.Expiry, max(defaultExpiry, 10*c.Lease))
 	f := &Fleet{client: client, config: c, schedule: scheduleOf(client), id: rand.Text(), started: time.Now()}
@@ -179,8 +178,8 @@ func (c Config) validate() error {
 			"fleet: Config.Expiry is %v; it must be above a second and above Lease, and at most %v, or 0 for %v",
 			c.Expiry, longestExpiry, defaultExpiry))
 	}
-	if strings.ContainsAny(c.Prefix, "{}") {
-		faults = append(faults, fmt.Errorf("fleet: Config.Prefix is %q; it must not contain { or }", c.Prefix))
+	if c.Prefix == "" || strings.ContainsAny(c.Prefix, "{}") {
+		faults = append(faults, fmt.Errorf("fleet: Config.Prefix is %q; it must not be empty or contain { or }", c.Prefix))
 	}
 	return errors.Join(faults...)
 }

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,9 +20,10 @@ import (
 )
 
 const (
-	host  = "service.test" // and the partition of most requests
-	key   = "awsretry:{" + host + "}"
-	delay = 10 * time.Millisecond // of a response
+	host   = "service.test" // and the partition of most requests
+	prefix = "orders"
+	key    = prefix + ":{" + host + "}"
+	delay  = 10 * time.Millisecond // of a response
 )
 
 // reply returns what the script returns, where nothing is limited, with some
@@ -198,6 +200,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // newFleet returns a Fleet with a valid configuration.
 func newFleet(t testing.TB, client fleet.Client, c fleet.Config) *fleet.Fleet {
 	t.Helper()
+	c.Prefix = cmp.Or(c.Prefix, prefix)
 	f, err := fleet.New(client, c)
 	if err != nil {
 		t.Fatal(err)

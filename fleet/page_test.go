@@ -18,7 +18,7 @@ func TestPageIsTested(t *testing.T) {
 		return string(text)
 	}
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	page, examples := read("../docs/FLEET.md"), words(read("example_test.go"))
+	page, examples := read("../docs/FLEET.md"), words(read("example_test.go")+read("example/main.go"))
 	blocks := regexp.MustCompile("(?s)```(go|redis)\n(.*?)```").FindAllStringSubmatch(page, -1)
 	kinds := make(map[string]int)
 	for _, block := range blocks {

@@ -59,7 +59,7 @@ func act(text string) {
 	connection := fleet.Dial(valkey.ClientOption{InitAddress: []string{task.Store}, ForceSingleClient: true})
 	store := &link{Client: connection}
 	shared, err := fleet.New(store, fleet.Config{
-		Lease: task.Lease, MaxRate: task.MaxRate,
+		Prefix: prefix, Lease: task.Lease, MaxRate: task.MaxRate,
 		OnError: func(_ string, err error) {
 			mu.Lock()
 			defer mu.Unlock()

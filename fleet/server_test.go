@@ -38,7 +38,7 @@ var rights = []string{"+eval", "+evalsha", "+time", "+hmget", "+hset", "+pexpire
 // allow makes a user of a server who may use the keys of a fleet and nothing
 // else but the rights.
 func allow(s *storetest.Server, name string, rights ...string) {
-	s.Do(append([]string{"ACL", "SETUSER", name, "reset", "on", ">secret", "~awsretry:*"}, rights...)...)
+	s.Do(append([]string{"ACL", "SETUSER", name, "reset", "on", ">secret", "~orders:*"}, rights...)...)
 }
 
 // evaluate makes a renewal as a user.
@@ -84,7 +84,7 @@ func TestTLS(t *testing.T) {
 		err := evaluate(t, valkey.ClientOption{
 			InitAddress: []string{addr}, ForceSingleClient: true,
 			TLSConfig: &tls.Config{ServerName: "store.example", RootCAs: roots},
-		}, "awsretry:{tls}")
+		}, "orders:{tls}")
 		if roots != nil && err != nil || roots == nil && (err == nil || !strings.Contains(err.Error(), "certificate")) {
 			t.Errorf("the authority is known: %v; %v", roots != nil, err)
 		}

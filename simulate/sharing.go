@@ -14,6 +14,8 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
+const prefix = "simulate" // of the keys
+
 // sharingMaker makes clients in adaptive mode that share through one store in memory.
 func sharingMaker(s scenario.Setting) maker {
 	m := transports(s, awsretry.Adaptive, awsretry.Classic, 0)
@@ -24,7 +26,7 @@ func sharingMaker(s scenario.Setting) maker {
 	m.make = func(l link) http.RoundTripper {
 		half := max(l.grid.delay(cmp.Or(time.Duration(s.StoreLatency), defaultStoreLatency)/2), l.grid.tick)
 		lease := l.grid.delay(time.Duration(s.Lease) + l.grid.tick - 1) // 0 if it is 0
-		f, err := sharing.New(&member{l, store, half}, sharing.Config{Lease: lease})
+		f, err := sharing.New(&member{l, store, half}, sharing.Config{Prefix: prefix, Lease: lease})
 		if err != nil {
 			panic(err) // package scenario has checked the lease
 		}
@@ -52,7 +54,7 @@ type sharedStore struct {
 // tokens returns how many retry tokens the store has. It is full before its
 // first use.
 func (s *sharedStore) tokens(capacity int) float64 {
-	if tokens, ok := s.Tokens("awsretry:{" + host + "}"); ok {
+	if tokens, ok := s.Tokens(prefix + ":{" + host + "}"); ok {
 		return tokens
 	}
 	return float64(capacity)

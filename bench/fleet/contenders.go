@@ -81,9 +81,9 @@ func alone(pacing awsretry.Pacing) func(setting) process {
 func sharing(pacing awsretry.Pacing) func(setting) process {
 	return func(s setting) process {
 		client := fleet.Dial(valkey.ClientOption{InitAddress: []string{s.store}, ForceSingleClient: true})
-		shared, err := fleet.New(client, fleet.Config{})
+		shared, err := fleet.New(client, fleet.Config{Prefix: "bench"})
 		if err != nil {
-			panic(err) // the zero Config is valid
+			panic(err) // the Config is valid
 		}
 		return process{adaptive(s, pacing, shared), func() {
 			_ = shared.Close() // the store may be gone

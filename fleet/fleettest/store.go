@@ -2,7 +2,7 @@
 // package fleet.
 //
 //	store := &fleettest.Store{Latency: time.Millisecond}
-//	shared, err := fleet.New(store, fleet.Config{})
+//	shared, err := fleet.New(store, fleet.Config{Prefix: "orders"})
 //
 // The store renews leases as the script does in Valkey and Redis, but in Go. It
 // takes the time from [time.Now].
