@@ -133,6 +133,7 @@ type granting sharing.Grant
 
 func (g granting) Join(share sharing.Share)   { share.Grant(sharing.Grant(g)) }
 func (granting) Validate(awsretry.Mode) error { return nil }
+func (granting) FirstRate() float64           { return 0 }
 
 // BenchmarkForeignBase measures what an attempt's own context costs, which it
 // has over a Base that is not an http.Transport if the caller has no deadline:

@@ -305,6 +305,9 @@ func (c *config) setBuckets(t *Transport) {
 			l := NewRateLimiter(limits)
 			if shares {
 				l.share()
+				if rate := t.Shared.FirstRate(); rate > 0 {
+					l.alone(rate)
+				}
 			}
 			return l
 		}

@@ -24,6 +24,10 @@ type Shared interface {
 	// Retry-After.
 	Join(sharing.Share)
 
+	// FirstRate is the highest send rate of a process in adaptive mode that has not
+	// had a lease, in requests per second. 0 means any.
+	FirstRate() float64
+
 	// Validate returns an error if the configuration is not valid, or not valid
 	// for Transports with that mode. It is part of what Transport.Validate
 	// returns.

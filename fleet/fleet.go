@@ -200,10 +200,15 @@ func (f *Fleet) Join(share sharing.Share) {
 		})
 		return
 	}
-	if f.config.MaxRate > 0 {
-		share.Alone(m.maxRate / safePart)
-	}
 	f.members.Go(m.run)
+}
+
+// FirstRate implements [awsretry.Shared].
+func (f *Fleet) FirstRate() float64 {
+	if f.Validate(awsretry.Adaptive) != nil {
+		return 0
+	}
+	return f.config.MaxRate / safePart
 }
 
 // admits reports whether one more member may renew for the first time.

@@ -198,6 +198,7 @@ func TestSeriesOfLimitsAreLimited(t *testing.T) {
 type store struct{ share sharing.Share }
 
 func (s *store) Validate(awsretry.Mode) error { return nil }
+func (*store) FirstRate() float64             { return 0 }
 func (s *store) Join(share sharing.Share)     { s.share = share }
 
 // Observe may be set until the first request, which reads it. Every attempt is

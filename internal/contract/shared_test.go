@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,10 +21,13 @@ import (
 type store struct {
 	shares []sharing.Share
 	err    error
+	rate   float64
 	join   func(sharing.Share) // may be nil
 }
 
 func (s *store) Validate(awsretry.Mode) error { return s.err }
+
+func (s *store) FirstRate() float64 { return s.rate }
 
 func (s *store) Join(share sharing.Share) {
 	s.shares = append(s.shares, share)
@@ -380,6 +384,24 @@ func TestSharedSlots(t *testing.T) {
 		time.Sleep(time.Until(begin.Add(time.Minute)))
 		if got := took(5); got < time.Second || got > 2*time.Second {
 			t.Errorf("alone at 4/s, 5 requests took %v", got)
+		}
+	})
+}
+
+// Before its first lease a process keeps the first rate, however many requests
+// come at once.
+func TestSharedFirstRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := retrying(func(req *http.Request) (*http.Response, error) { return ok(req, http.NoBody) })
+		tr.Mode, tr.Shared = awsretry.Adaptive, &store{rate: 2}
+		start := time.Now()
+		var calls sync.WaitGroup
+		for range 4 {
+			calls.Go(func() { get(t, tr) })
+		}
+		calls.Wait()
+		if took := time.Since(start).Round(time.Millisecond); took != 2*time.Second {
+			t.Errorf("4 requests took %v", took)
 		}
 	})
 }
