@@ -160,7 +160,7 @@ func TestOutcomesThatCannotBe(t *testing.T) {
 func TestOnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failing atomic.Bool
-		var faults, recoveries atomic.Int64
+		var faults, recoveries, renewals, failures atomic.Int64
 		shared := newFleet(t, clientFunc(func(_ context.Context, key string, _ protocol.Request) ([]string, error) {
 			if failing.Load() {
 				return nil, fmt.Errorf("%w at port %d", errBoom, 4000+len(key))
@@ -169,6 +169,12 @@ func TestOnError(t *testing.T) {
 		}), fleet.Config{
 			OnError:     func(string, error) { faults.Add(1); panic("OnError") },
 			OnRecovered: func() { recoveries.Add(1); panic("OnRecovered") },
+			OnRenewal: func(_ string, took time.Duration, err error) {
+				if renewals.Add(1); err != nil {
+					failures.Add(1)
+				}
+				panic("OnRenewal")
+			},
 		})
 		defer shared.Close()
 		tr := &awsretry.Transport{Base: respond(http.StatusOK, 0), Mode: awsretry.Adaptive, Shared: shared}
@@ -200,6 +206,9 @@ func TestOnError(t *testing.T) {
 		}
 		if !stateOf(tr).Leased {
 			t.Error("no lease")
+		}
+		if n, bad := renewals.Load(), failures.Load(); bad < 1000 || n-bad < 100 {
+			t.Errorf("OnRenewal was called %d times, %d times with an error", n, bad)
 		}
 	})
 }

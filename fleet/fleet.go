@@ -106,6 +106,11 @@ type Config struct {
 	// panic in them is recovered.
 	OnError     func(partition string, err error)
 	OnRecovered func()
+
+	// OnRenewal is called after each renewal, which took that long, with its error
+	// or nil, such as the RecordRenewal of an otelretry.Recorder. Nil means no
+	// observer. What OnError says of calls and panics holds for it too.
+	OnRenewal func(partition string, took time.Duration, err error)
 }
 
 // A Fleet is an awsretry.Shared that keeps the buckets in a store. If several
@@ -249,6 +254,14 @@ func (f *Fleet) report(partition string, err error) {
 	if tell {
 		defer func() { _ = recover() }() // it must not end the process
 		f.config.OnError(partition, shown(fmt.Errorf("fleet: %s: %w", f.key(partition), err)))
+	}
+}
+
+// renewed calls OnRenewal.
+func (f *Fleet) renewed(partition string, took time.Duration, err error) {
+	if f.config.OnRenewal != nil {
+		defer func() { _ = recover() }()
+		f.config.OnRenewal(partition, took, err)
 	}
 }
 

@@ -149,6 +149,7 @@ func (m *member) renew() {
 	if err == nil && m.leader != nil {
 		err = checkSums(&got.Sums, asked.Sub(m.ledAt))
 	}
+	m.fleet.renewed(m.share.Partition(), time.Since(asked), err)
 	if err != nil {
 		m.fail(err)
 		return

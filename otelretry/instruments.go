@@ -10,6 +10,7 @@ import (
 type instruments struct {
 	attempts, errors, refusals                       metric.Int64Counter
 	attemptDuration, callDuration, delay, wait       metric.Float64Histogram
+	renewal                                          metric.Float64Histogram
 	callAttempts                                     metric.Int64Histogram
 	tokens, capacity, waiting                        metric.Int64ObservableGauge
 	leased, members, fleetTokens                     metric.Int64ObservableGauge
@@ -26,10 +27,11 @@ func (in *instruments) gauges() []metric.Observable {
 }
 
 // seconds are the bucket boundaries of OpenTelemetry's HTTP metrics, and pauses
-// are for what may take as long as a Retry-After.
+// are for what may take as long as a Retry-After. A renewal takes a lease at most.
 var (
 	seconds = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
 	pauses  = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60}
+	trips   = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 1}
 	counts  = []float64{1, 2, 3, 4, 5, 10}
 )
 
@@ -82,7 +84,8 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 		delay: b.seconds("awsretry.delay", "Delays before retries.", pauses),
 		wait: b.seconds("awsretry.wait",
 			"Waits of attempts for a send token, room in a limit, or the end of a shared Retry-After.", pauses),
-		tokens: b.number("awsretry.tokens", "{token}", "Tokens in the partition's retry token bucket."),
+		renewal: b.seconds("awsretry.renewal.duration", "Renewals of the lease of shared buckets.", trips),
+		tokens:  b.number("awsretry.tokens", "{token}", "Tokens in the partition's retry token bucket."),
 		capacity: b.number("awsretry.token_capacity", "{token}",
 			"How many tokens the partition's retry token bucket holds."),
 		waiting: b.number("awsretry.waiting", "{request}",

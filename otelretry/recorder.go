@@ -1,7 +1,10 @@
 package otelretry
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"example.com/awsretry"
 	"go.opentelemetry.io/otel"
@@ -90,4 +93,16 @@ func addEvent(span trace.Span, a *awsretry.Attempt) {
 		attrs = append(attrs, semconv.ErrorTypeKey.String(utf8(errorType(a))))
 	}
 	span.AddEvent(name, trace.WithAttributes(attrs...))
+}
+
+// RecordRenewal records a renewal of package fleet. It is a Config.OnRenewal.
+func (r *Recorder) RecordRenewal(partition string, took time.Duration, err error) {
+	var attrs []attribute.KeyValue
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		attrs = append(attrs, semconv.ErrorTypeKey.String("timeout"))
+	case err != nil:
+		attrs = append(attrs, semconv.ErrorTypeOther)
+	}
+	r.renewal.Record(context.Background(), took.Seconds(), metric.WithAttributes(append(attrs, r.series.always...)...))
 }

@@ -450,3 +450,20 @@ func TestRecorder(t *testing.T) {
 		}
 	})
 }
+
+// Renewals of a fleet.
+func TestRecordRenewal(t *testing.T) {
+	reader := metric.NewManualReader()
+	recorder, err := otelretry.NewRecorder(metric.NewMeterProvider(metric.WithReader(reader)), attribute.String("team", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{nil, fmt.Errorf("eval: %w", context.DeadlineExceeded), errors.New("refused")} {
+		recorder.RecordRenewal("service.example", time.Second/4, err)
+	}
+	wantMetrics(t, reader, []string{
+		"awsretry.renewal.duration[s] team=a = 1 of 0.25",
+		"awsretry.renewal.duration[s] error.type=timeout,team=a = 1 of 0.25",
+		"awsretry.renewal.duration[s] error.type=_OTHER,team=a = 1 of 0.25",
+	}, "awsretry.renewal")
+}
