@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"testing"
+	"time"
 
 	"example.com/awsretry/fleet/internal/protocol"
 )
@@ -17,13 +18,15 @@ func (r fixedReply) Eval(context.Context, string, []string, []string) ([]string,
 func FuzzReply(f *testing.F) {
 	f.Add(`{"epoch":"e","now":1,"window":1,"rate":100,"share":20,"part":1,"members":2,"leader":true,"tokens":10,"left":490}`)
 	f.Add(`{"epoch":"e","now":1e15,"cut":9e12,"gate":86400000,"rate":1e9,"share":1e9,"accepted":1e308}`)
+	f.Add(`{"epoch":"e","share":98,"part":1,"members":1,"slots":30,"at":150,"every":10.2,"credit":0.5}`)
+	f.Add(`{"epoch":"e","share":98,"part":1,"members":1,"slots":30,"at":800,"every":9e12}`)
 	f.Add(`{"epoch":"e","rate":-1,"share":-0,"members":1e309,"tokens":1.5,"left":null,"Tripsof":0}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		fl, err := New(fixedReply(text), Config{})
+		fl, err := New(fixedReply(text), Config{Prefix: "orders"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &protocol.Request{Wanted: 30, Asked: 50}
+		r := &protocol.Request{Wanted: 30, Asked: 50, MaxRate: 100, Lease: 400}
 		got, err := fl.renew(t.Context(), "key", r)
 		if err != nil {
 			if len(err.Error()) > 1000 {
@@ -35,7 +38,9 @@ func FuzzReply(f *testing.F) {
 		switch {
 		case !within(got.Tokens, 50), !within(got.Left, mostTokens), !within(got.Members, mostMembers),
 			duration(got.Gate) < 0 || duration(got.Gate) > longestGate, duration(got.Now) < 0, duration(got.Cut) < 0,
-			duration(got.SaidAge) < 0, !within(got.Share, got.Rate*(1+rounding)), !within(got.Rate, mostRate),
+			duration(got.SaidAge) < 0, !within(got.Share, r.MaxRate*(1+rounding)), !within(got.Rate, mostRate),
+			!within(got.Slots, 30), !within(got.At, 800), got.Slots > 0 && duration(got.Every) < 10*time.Millisecond-1,
+			duration(got.At)+time.Duration(got.Slots)*duration(got.Every) < 0,
 			!within(got.Window, mostNumber), !within(got.Part, 1),
 			!within(got.Accepted, mostNumber), !within(got.TripsOf, mostNumber):
 			t.Errorf("%q is accepted: %+v", text, got)
