@@ -59,7 +59,10 @@ type limit struct {
 	known     bool // the fields below are from a response
 	quota     float64
 	top       float64 // the most that was left
-	refills   bool    // as said
+	refills   bool    // as said, unless it is seen to end
+	stands    bool    // the end that is said does not move as units are used
+	firstEnd  time.Duration
+	firstLeft float64 // when firstEnd was said
 	onSuccess bool    // it was said by a response that was not throttled
 
 	remaining float64
@@ -319,6 +322,7 @@ func (m *limit) hear(now, sent time.Duration, number int, a Limit, throttled boo
 		a.Reset = -1
 	}
 	m.noteReset(now, a.Reset)
+	m.noteEnd(now, &a)
 	m.heard, m.heardFrom = now, number
 	m.onSuccess = m.onSuccess || !throttled
 	m.refills = a.Refills
@@ -365,6 +369,23 @@ func (m *limit) hear(now, sent time.Duration, number int, a Limit, throttled boo
 		}
 	}
 	m.learn(now, sent, number, a, throttled)
+}
+
+// noteEnd finds out whether a limit of which it is said that it refills is a
+// window: the end of a refill moves as units are used, by the time in which they
+// come back.
+func (m *limit) noteEnd(now time.Duration, a *Limit) {
+	if !a.Refills || a.Reset < 0 {
+		return
+	}
+	end := now + a.Reset
+	switch used := m.firstLeft - a.Remaining; {
+	case now >= m.firstEnd || used < 0:
+		m.firstEnd, m.firstLeft = end, a.Remaining
+	case used >= m.size()/2:
+		m.stands = absolute(end-m.firstEnd) < max(m.window, a.Reset)/4
+	}
+	a.Refills = !m.stands
 }
 
 // grain returns how much a reset may have been rounded.

@@ -73,6 +73,8 @@ var scenarios = []scenario{
 		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.05, .9, 0, 100 * second}},
 	{name: "tokens, told", quotas: ofTokens, announce: openAI, latency: 2 * second, tokens: true, told: true,
 		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.005, .98, 0, 80 * second}},
+	{name: "tokens of a window", quotas: []func() quota{perWindow(500, minute), perWindow(30_000, minute)}, announce: openAI,
+		latency: 2 * second, tokens: true, processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.05, .9, 0, 90 * second}},
 	{name: "three processes", quotas: []func() quota{perWindow(1000, minute)}, announce: gitHub(0, 0),
 		processes: 3, callers: 20, perSecond: 1000. / 60, want: goals{.005, .99, .95, 57 * second}},
 	{name: "twenty processes", quotas: []func() quota{perWindow(1000, minute)}, announce: gitHub(0, 0),
