@@ -147,7 +147,7 @@ func (a *attempt) draw(c *call) bool {
 	}
 	if c.partition.quota.lend(c.caller.Context, cost) != nil {
 		c.partition.share.refuse()
-		a.granting = c.partition.share.mayGrant(cost)
+		a.granting = !c.patient && c.partition.share.mayGrant(cost)
 		if (c.patient || a.granting) && cost <= c.config.capacity && c.caller.ended() == nil {
 			a.unpaid = cost
 			return true

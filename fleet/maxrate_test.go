@@ -55,6 +55,22 @@ func TestMaxRate(t *testing.T) {
 				r.Errorf("%d of 200 were sent, at most %g in a second", n, most)
 			}
 		}},
+		"idle when the store goes": {run: func(r *run) {
+			r.join(1, 0)
+			time.Sleep(10 * time.Second)
+			p := r.processes[0]
+			p.stop()
+			p.callers.Wait()
+			time.Sleep(10 * time.Second)
+			r.store.Refuse(errors.New("gone"))
+			for range 3 {
+				start := time.Now()
+				if err := call(r.Context(), p.transport, host); err != nil || time.Since(start) > 100*time.Millisecond {
+					r.Errorf("a call took %v: %v", time.Since(start), err)
+				}
+				time.Sleep(time.Second)
+			}
+		}},
 		"processes come and go": {run: func(r *run) {
 			r.join(count, 4)
 			r.meanwhile = func() {

@@ -30,6 +30,7 @@ type member struct {
 	unsent   protocol.Sums  // outcomes that the store may not have
 	last     protocol.Reply // zero before the first one
 	lastAt   time.Time      // when it was asked for
+	until    time.Time      // the end of the lease that it granted
 	failing  bool           // the last renewal failed; settle sets it
 	short    bool           // the last renewal brought none of the slots that were needed
 	cutAt    time.Time      // when the process heard of the last cut
@@ -183,6 +184,7 @@ func (m *member) renew() {
 		// for want of it.
 		until = until.Add(m.idlePause())
 	}
+	m.until = until
 	gate, received, rate := duration(got.Gate), time.Now(), got.Rate
 	if m.maxRate > 0 && !(rate > 0 && rate < m.maxRate) {
 		rate = m.maxRate
@@ -323,7 +325,8 @@ func (m *member) fail(err error) {
 	if m.failing {
 		m.unsent, m.leader, m.proposed, m.cut = protocol.Sums{}, nil, noLaw, false
 	}
-	if m.maxRate > 0 && m.joined() && time.Since(m.lastAt) > m.fleet.config.Lease { // of an idle process
+	if now := time.Now(); m.maxRate > 0 && now.Before(m.until) && now.Sub(m.lastAt) > m.fleet.config.Lease {
+		m.until = now // of a lease that is longer because the process was idle
 		m.share.Alone(m.alonePart(m.last.Members))
 	}
 	m.fleet.settle(m, true)
