@@ -236,7 +236,7 @@ func TestProcesses(t *testing.T) {
 
 	time.Sleep(2 * time.Second)
 	store.Do("SAVE")
-	phase("three", 3, 0.6, 0.25) // they have just begun
+	phase("three", 3, 0.3, 0.25) // they have just begun
 
 	killed := leader()
 	if killed < 0 {
@@ -245,7 +245,7 @@ func TestProcesses(t *testing.T) {
 	workers[killed].kill()
 	workers = append(slices.Delete(workers, killed, killed+1), startWorker(t, task))
 	time.Sleep(time.Second)
-	phase("the leader was killed", 3, 0.6, 0.1)
+	phase("the leader was killed", 3, 0.3, 0.1)
 	if leader() < 0 {
 		t.Error("nobody leads")
 	}
@@ -257,17 +257,17 @@ func TestProcesses(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 	}
-	phase("the leader was stopped for a second", 2, 0.6, 0.1)
+	phase("the leader was stopped for a second", 2, 0.3, 0.1)
 
 	store.Stop()
 	store.Restart()
 	time.Sleep(1500 * time.Millisecond)
-	phase("the store is back at an older copy", 3, 0.6, 0.1)
+	phase("the store is back at an older copy", 3, 0.3, 0.1)
 
 	other := task
 	other.Lease = time.Second
 	stranger := startWorker(t, other)
-	phase("a deploy with another lease", 3, 0.6, 0.25) // it sends beside them
+	phase("a deploy with another lease", 3, 0.3, 0.25) // it sends beside them
 	if got := stranger.last(); got.Leased || !strings.Contains(got.Err, "this one has Lease:1s") {
 		t.Errorf("a process with another lease: %+v", got)
 	}
