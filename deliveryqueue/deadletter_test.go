@@ -145,6 +145,38 @@ func TestPoison(t *testing.T) {
 	})
 }
 
+// A row with numbers or times that this package does not write harms no other.
+func TestDamagedRow(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 200)
+		q := open(t, store, Config{})
+		q.timing.sweep = 20 * time.Millisecond
+		for _, assignments := range []string{`attempt = 32767`, `state = 'running', attempted_at = NULL`} {
+			setJob(t, q, enqueue(t, q, post(t, end.URL, "hello"), Options{}), assignments)
+		}
+		if q.store.sqlite { // which takes any text as a time
+			setJob(t, q, enqueue(t, q, post(t, end.URL, "hello"), Options{}),
+				`state = 'completed', created_at = 'yesterday', finalized_at = CURRENT_TIMESTAMP`)
+			if d := list(t, q, Filter{}); len(d) != 3 || d[2].Reason != "unreadable" || !strings.Contains(d[2].Err, `"yesterday"`) {
+				t.Errorf("%+v", d)
+			}
+			setJob(t, q, 3, `state = 'cancelled'`)
+		}
+		enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		start(t, q)
+		eventuallyIn(t, 20*time.Second, "all have ended", func() bool {
+			s := stats(t, q)
+			return s.Delivered == 2 && s.Dead == 1 || q.store.sqlite && s.Delivered == 3 // SQLite counts further
+		})
+		for _, d := range list(t, q, Filter{State: Dead}) {
+			if d.ID != 1 || d.Reason != "crashed" {
+				t.Errorf("%+v", d)
+			}
+		}
+	})
+}
+
 // What crashes the process each time becomes a dead letter at last.
 func TestCrashLimit(t *testing.T) {
 	t.Parallel()

@@ -119,6 +119,30 @@ func TestDeadLettersAreRedriven(t *testing.T) {
 	})
 }
 
+// Many dead letters are redriven in several statements, each once.
+func TestManyAreRedriven(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		const n = 2*redriveBatch + 10
+		for range 200 {
+			enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+		}
+		const columns = "args, kind, max_attempts, metadata, queue, priority, scheduled_at, tags, created_at"
+		execute(t, q.store.db, fmt.Sprintf(`WITH copies AS (SELECT %[1]s FROM river_job AS a, (SELECT id FROM river_job) AS b)
+			INSERT INTO river_job (%[1]s, state, finalized_at) SELECT %[1]s, 'discarded', CURRENT_TIMESTAMP FROM copies LIMIT %[2]d`,
+			columns, n))
+		for _, tt := range []struct{ limit, want int }{{redriveBatch + 1, redriveBatch + 1}, {0, n - redriveBatch - 1}, {0, 0}} {
+			if got, err := q.Redrive(t.Context(), Filter{Limit: tt.limit}); got != tt.want || err != nil {
+				t.Errorf("redrove %d, %v; want %d", got, err, tt.want)
+			}
+		}
+		if s := stats(t, q); s.Dead != 0 || s.Waiting != n+200 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // River counts attempts in 16 bits, and the policy of AWS-managed endpoints has
 // 100,015 retries.
 func TestManyAttempts(t *testing.T) {

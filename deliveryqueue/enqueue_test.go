@@ -47,7 +47,14 @@ func TestEnqueueRefuses(t *testing.T) {
 		{"no URL", "no URL", func(r *http.Request, _ *Options) { r.URL = nil }},
 		{"another scheme", `scheme "ftp"`, func(r *http.Request, _ *Options) { r.URL.Scheme = "ftp" }},
 		{"no host", "no host", func(r *http.Request, _ *Options) { r.URL.Host = "" }},
-		{"a line break in a header", "line break", func(r *http.Request, _ *Options) { r.Header.Set("X", "a\nb") }},
+		{"a line break in a header", "invalid header field value", func(r *http.Request, _ *Options) { r.Header.Set("X", "a\nb") }},
+		{"a name of a header with a space", "invalid header field name", func(r *http.Request, _ *Options) {
+			r.Header["a b"] = []string{"c"}
+		}},
+		{"a control character in a header", "invalid header field value", func(r *http.Request, _ *Options) {
+			r.Header.Set("X", "a\x01")
+		}},
+		{"a method with a space", "invalid method", func(r *http.Request, _ *Options) { r.Method = "A B" }},
 		{"two keys", "2 headers Idempotency-Key", func(r *http.Request, _ *Options) {
 			r.Header["Idempotency-Key"] = []string{"a", "b"}
 		}},

@@ -2,7 +2,6 @@ package deliveryqueue
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"iter"
 	"strings"
@@ -171,21 +170,44 @@ func (q *Queue) page(ctx context.Context, f Filter, after int64, size int) ([]De
 			d     Delivery
 			state string
 			meta  []byte
-			next  time.Time
-			ended sql.NullTime
+			times [3]storedTime
 		)
-		if err := rows.Scan(&d.ID, &state, &meta, &d.Enqueued, &next, &ended); err != nil {
+		if err := rows.Scan(&d.ID, &state, &meta, &times[0], &times[1], &times[2]); err != nil {
 			return nil, err
 		}
 		d.State = stateOf(rivertype.JobState(state))
-		d.Ended = ended.Time
+		d.Enqueued, d.Ended = times[0].Time, times[2].Time
 		if d.State == Waiting {
-			d.Next = next
+			d.Next = times[1].Time
 		}
 		d.describe(meta)
+		for _, t := range times {
+			if t.damaged != "" {
+				d.Reason, d.Err = reasonUnreadable, fmt.Sprintf("a time of the row is %.40q", t.damaged)
+			}
+		}
 		page = append(page, d)
 	}
 	return page, rows.Err()
+}
+
+// A storedTime is a time, or zero for NULL. In SQLite, another program may have
+// written any text.
+type storedTime struct {
+	time.Time
+	damaged string
+}
+
+// Scan implements sql.Scanner.
+func (t *storedTime) Scan(v any) error {
+	switch v := v.(type) {
+	case nil:
+	case time.Time:
+		t.Time = v
+	default:
+		t.damaged = fmt.Sprint(v)
+	}
+	return nil
 }
 
 // describe sets the fields that the metadata has.

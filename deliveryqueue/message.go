@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -160,6 +161,9 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	if err != nil {
 		return args{}, head{}, err
 	}
+	if err := refused(own); err != nil {
+		return args{}, head{}, err
+	}
 	var letter bytes.Buffer
 	if err := letters.Write(&letter, delivery.DeadLetter{Request: own}, time.Now()); err != nil {
 		return args{}, head{}, err
@@ -212,6 +216,27 @@ type BodyTooLargeError struct{ Limit int64 } // in bytes
 
 func (e *BodyTooLargeError) Error() string {
 	return fmt.Sprintf("the request's body is longer than Config.MaxBody, %d bytes", e.Limit)
+}
+
+// errDialed is the error of a request that net/http would send.
+var errDialed = errors.New("dialed")
+
+// asking sends nothing.
+var asking = &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errDialed }}
+
+// refused returns the error with which net/http would refuse to send the
+// request, such as for the name of a header.
+func refused(req *http.Request) error {
+	probe := req.Clone(context.Background())
+	probe.Body, probe.ContentLength = nil, 0
+	resp, err := asking.RoundTrip(probe)
+	if err == nil {
+		resp.Body.Close()
+	}
+	if errors.Is(err, errDialed) {
+		return nil
+	}
+	return err
 }
 
 func checkURL(req *http.Request) error {

@@ -30,7 +30,7 @@ var defaultTiming = timing{
 }
 
 // Open opens a store: a PostgreSQL database if store begins with postgres:// or
-// postgresql://, and otherwise an SQLite file, which Open creates if it is
+// postgresql://, or with a keyword such as host=, and otherwise an SQLite file, which Open creates if it is
 // missing, readable by its owner only. Open creates or updates River's tables
 // and its own. It returns an error if a newer version of either has updated
 // them.

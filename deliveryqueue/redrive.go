@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/riverqueue/river/rivertype"
 )
@@ -65,8 +66,10 @@ func (q *Queue) dropDeadLetter(ctx context.Context, id int64) error {
 
 // Redrive makes the dead letters that f selects wait for delivery again, from
 // the beginning of their policies and with the same bodies, headers and
-// idempotency keys. It returns their number. Filter.State must be Dead or "".
-func (q *Queue) Redrive(ctx context.Context, f Filter) (int, error) {
+// idempotency keys. It returns their number, also with an error: it redrives
+// 5,000 at a time, so that others can use the store meanwhile. Filter.State must
+// be Dead or "".
+func (q *Queue) Redrive(ctx context.Context, f Filter) (n int, err error) {
 	if f.State != "" && f.State != Dead {
 		return 0, fmt.Errorf("deliveryqueue: Redrive: Filter.State is %.20q; it must be dead, or empty", f.State)
 	}
@@ -75,21 +78,47 @@ func (q *Queue) Redrive(ctx context.Context, f Filter) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Redrive: %w", err)
 	}
-	if f.Limit > 0 {
-		where = fmt.Sprintf("id IN (SELECT id FROM river_job WHERE %s ORDER BY id LIMIT %d) AND state = 'discarded'",
-			where, f.Limit)
+	for last := int64(0); ; { // what fails again meanwhile is not redriven once more
+		batch := redriveBatch
+		if f.Limit > 0 {
+			batch = min(batch, f.Limit-n)
+		}
+		ids, err := q.redrive(ctx, fmt.Sprintf("%s AND id > %d", where, last), params, batch)
+		if err != nil {
+			return n, fmt.Errorf("deliveryqueue: Redrive: %w", err)
+		}
+		if n += len(ids); len(ids) < batch || n == f.Limit {
+			return n, nil
+		}
+		last = slices.Max(ids)
 	}
+}
+
+// redriveBatch is how many dead letters a statement redrives.
+const redriveBatch = 5000
+
+// redrive redrives the first of the dead letters that a condition selects, and
+// returns their IDs.
+func (q *Queue) redrive(ctx context.Context, where string, params []any, batch int) (ids []int64, err error) {
 	fresh := "metadata - 'output' - 'cancel_attempted_at'"
 	if q.store.sqlite {
 		fresh = `jsonb_patch(` + q.store.metadata() + `, '{"output": null, "cancel_attempted_at": null}')`
 	}
-	result, err := q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(
+	rows, err := q.store.db.QueryContext(ctx, q.store.query(fmt.Sprintf(
 		`UPDATE river_job SET state = 'available', priority = %d, attempt = 0, finalized_at = NULL,
 			metadata = %s, scheduled_at = %s
-		WHERE %s`, priority, fresh, q.store.after(`0`), where)), params...)
+		WHERE id IN (SELECT id FROM river_job WHERE %s ORDER BY id LIMIT %d) AND state = 'discarded' RETURNING id`,
+		priority, fresh, q.store.after(`0`), where, batch)), params...)
 	if err != nil {
-		return 0, fmt.Errorf("deliveryqueue: Redrive: %w", err)
+		return nil, err
 	}
-	n, err := result.RowsAffected()
-	return int(n), err
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
 }

@@ -34,7 +34,7 @@ func openStore(ctx context.Context, name string, logger *slog.Logger) (store, er
 	switch {
 	case name == "":
 		return s, errors.New(`the store is ""; it must be a file, or the URL of a PostgreSQL database`)
-	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"):
+	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), hasKeywords(name):
 		s, err = openPostgres(ctx, name, logger)
 	case strings.Contains(name, "://"):
 		// It may have a password.
@@ -49,6 +49,17 @@ func openStore(ctx context.Context, name string, logger *slog.Logger) (store, er
 		return s, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// hasKeywords reports whether name is a connection string of libpq, such as
+// host=127.0.0.1 dbname=queue, which would be an odd name of a file.
+func hasKeywords(name string) bool {
+	key, _, _ := strings.Cut(strings.TrimSpace(name), "=")
+	switch strings.TrimSpace(key) {
+	case "host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "service", "application_name":
+		return strings.Contains(name, "=")
+	}
+	return false
 }
 
 // lockWait is how long a statement waits for an SQLite file that another

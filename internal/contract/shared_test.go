@@ -235,15 +235,15 @@ func TestSharedTokensInTheDelay(t *testing.T) {
 				tr.Shared, tr.Backoff, tr.MaxAttempts = s, contract.Delay(time.Second), 2
 				s.join = func(share sharing.Share) {
 					share.TakeTokens(1 << 30)
+					if test.give {
+						time.AfterFunc(500*time.Millisecond, func() { share.AddTokens(5) })
+					}
 					if g := test.grant; g != nil {
 						if g.Until.IsZero() {
 							g.Until = time.Now().Add(time.Minute)
 						}
 						share.Grant(*g)
 					}
-				}
-				if test.give {
-					time.AfterFunc(500*time.Millisecond, func() { s.shares[0].AddTokens(5) })
 				}
 				start := time.Now()
 				resp, err := get(t, tr)
