@@ -33,11 +33,13 @@ func TestMaxRate(t *testing.T) {
 			r.phase("unequal", 20, within(0.9, 0))
 		}},
 		"more processes than the limit": {run: func(r *run) {
-			r.join(200, 1)
+			r.maxRate, r.service.rate = 20, 20
+			r.join(2*count, 1)
 			r.phase("steady", 20, within(0.93, 0.8))
 		}},
 		"most of them idle": {run: func(r *run) {
-			r.join(200, 0)
+			r.maxRate = 20
+			r.join(2*count, 0)
 			time.Sleep(10 * time.Second)
 			for _, p := range r.processes {
 				p.stop()
@@ -51,8 +53,8 @@ func TestMaxRate(t *testing.T) {
 			time.Sleep(2500 * time.Millisecond)
 			r.service.mu.Lock()
 			defer r.service.mu.Unlock()
-			if n, most := len(r.service.sent), mostInASecond(r.service.sent); n != 200 || most > 102 {
-				r.Errorf("%d of 200 were sent, at most %g in a second", n, most)
+			if n, most := len(r.service.sent), mostInASecond(r.service.sent); n != 2*count || most > 20 {
+				r.Errorf("%d of 40 were sent, at most %g in a second", n, most)
 			}
 		}},
 		"idle when the store goes": {run: func(r *run) {
