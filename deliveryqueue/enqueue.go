@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	"example.com/awsretry/delivery"
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,15 @@ type Options struct {
 	// deliveries may have the same key. It returns an error for a key with
 	// control characters and for a request with two keys.
 	IdempotencyKey string
+
+	// Delay is how long after Enqueue the first attempt is made, by the clock of
+	// the process that enqueues. 0: at once. It must not be negative.
+	Delay time.Duration
+
+	// Deadline is when the delivery is given up: no attempt begins later, and it is
+	// a dead letter with the reason "deadline" as soon as no attempt can begin
+	// earlier. The zero time: the policy ends it.
+	Deadline time.Time
 }
 
 // crashLimit is how often a process may die during the attempts of a delivery
@@ -68,19 +78,76 @@ func (s *store) within(tx any) insertFunc {
 }
 
 func (q *Queue) enqueue(ctx context.Context, req *http.Request, o Options, insert insertFunc) (int64, error) {
-	a, h, err := q.encode(req, o)
+	job, err := q.job(req, o)
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}
-	meta, err := json.Marshal(map[string]head{headKey: h})
-	if err != nil {
-		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
-	}
-	result, err := insert(ctx, a, &river.InsertOpts{
-		Queue: queueName, Priority: priority, MaxAttempts: crashLimit, Metadata: meta,
-	})
+	result, err := insert(ctx, job.Args, job.InsertOpts)
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}
 	return result.Job.ID, nil
+}
+
+// An Item is one of the deliveries of EnqueueMany.
+type Item struct {
+	Request *http.Request
+	Options Options
+}
+
+// EnqueueMany is like Enqueue for all items in one transaction: it stores all of
+// them or, if it returns an error, none. It returns their IDs in the same order,
+// and closes the bodies of all requests.
+func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) {
+	var all []river.InsertManyParams
+	var fault error
+	for i, item := range items {
+		switch {
+		case item.Request == nil && fault == nil:
+			fault = fmt.Errorf("item %d has no request", i)
+		case fault != nil && item.Request != nil && item.Request.Body != nil:
+			item.Request.Body.Close()
+		case fault == nil:
+			job, err := q.job(item.Request, item.Options)
+			if err != nil {
+				fault = fmt.Errorf("item %d: %w", i, err)
+			}
+			all = append(all, job)
+		}
+	}
+	if fault != nil {
+		return nil, fmt.Errorf("deliveryqueue: EnqueueMany: %w", fault)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	results, err := q.store.insertMany(ctx, all)
+	if err != nil {
+		return nil, fmt.Errorf("deliveryqueue: EnqueueMany: %w", err)
+	}
+	ids := make([]int64, len(results))
+	for i, result := range results {
+		ids[i] = result.Job.ID
+	}
+	return ids, nil
+}
+
+// job returns the job of a delivery. It reads and closes the request's body.
+func (q *Queue) job(req *http.Request, o Options) (river.InsertManyParams, error) {
+	a, h, err := q.encode(req, o)
+	if err != nil {
+		return river.InsertManyParams{}, err
+	}
+	if o.Delay < 0 {
+		return river.InsertManyParams{}, fmt.Errorf("Options.Delay is %v; it must not be negative", o.Delay)
+	}
+	meta, err := json.Marshal(map[string]head{headKey: h})
+	if err != nil {
+		return river.InsertManyParams{}, err
+	}
+	opts := &river.InsertOpts{Queue: queueName, Priority: priority, MaxAttempts: crashLimit, Metadata: meta}
+	if o.Delay > 0 {
+		opts.ScheduledAt = time.Now().Add(o.Delay)
+	}
+	return river.InsertManyParams{Args: a, InsertOpts: opts}, nil
 }

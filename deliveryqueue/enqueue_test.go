@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,6 +68,7 @@ func TestEnqueueRefuses(t *testing.T) {
 			o.IdempotencyKey = "a "
 		}},
 		{"a key that List cannot show", "not UTF-8", func(_ *http.Request, o *Options) { o.IdempotencyKey = "a\xff" }},
+		{"a negative delay", "Options.Delay is -1ns; it must not be negative", func(_ *http.Request, o *Options) { o.Delay = -1 }},
 		{"an invalid policy", "maxReceivesPerSecond is 0", func(_ *http.Request, o *Options) {
 			zero := 0
 			o.Policy = &delivery.Policy{ThrottlePolicy: &delivery.ThrottlePolicy{MaxReceivesPerSecond: &zero}}
@@ -220,6 +223,104 @@ func TestEnqueueTx(t *testing.T) {
 		if err := enqueueTx(t, q, others, post(t, "http://endpoint.test", "")); err == nil {
 			t.Error("a transaction of the other kind of store was accepted")
 		}
+	})
+}
+
+// Transactions of the caller's own connections wait for each other and for Run, if
+// they are opened as the page says.
+func TestEnqueueTxAtOnce(t *testing.T) {
+	t.Parallel()
+	end := newEndpoint(t, 204)
+	store := newSQLite(t)
+	q := open(t, store, Config{})
+	start(t, q)
+	_, options, _ := strings.Cut(readPage(t, "../docs/DELIVERYQUEUE.md"), "file:deliveries.db?")
+	options, _, _ = strings.Cut(options, `"`)
+	var callers sync.WaitGroup
+	const n, each = 8, 25
+	for range n {
+		callers.Go(func() {
+			db := connect(t, "sqlite", "file:"+store+"?"+options)
+			for range each {
+				tx, err := db.BeginTx(t.Context(), nil)
+				if err == nil {
+					_, err = tx.ExecContext(t.Context(), "SELECT count(*) FROM river_job") // else it begins as a writer
+				}
+				if err == nil {
+					if _, err = q.EnqueueTx(t.Context(), tx, post(t, end.URL, "hello"), Options{}); err == nil {
+						err = tx.Commit()
+					}
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	waitFor(t, q, Stats{Delivered: n * each})
+}
+
+// Many are stored together or not at all.
+func TestEnqueueMany(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 204)
+		q := open(t, store, Config{})
+		const n = 2000
+		items := make([]Item, n)
+		for i := range items {
+			items[i] = Item{post(t, end.URL, fmt.Sprint(i)), Options{IdempotencyKey: fmt.Sprint("key ", i)}}
+		}
+		items[n-1].Request.URL.Scheme = "ftp"
+		body := &closedBody{Reader: strings.NewReader("")}
+		if _, err := q.EnqueueMany(t.Context(), append(items, Item{Request: post(t, end.URL, "")}, Item{})); err == nil ||
+			!strings.HasPrefix(err.Error(), "deliveryqueue: EnqueueMany: item 1999: ") {
+			t.Errorf("error %v", err)
+		}
+		if s := stats(t, q); s != (Stats{}) {
+			t.Errorf("%+v", s)
+		}
+		items = []Item{{Request: post(t, end.URL, "a")}, {Request: post(t, end.URL, "b"), Options: Options{Delay: time.Hour}}}
+		items[0].Request.Body = body
+		items[0].Request.ContentLength = -1
+		ids, err := q.EnqueueMany(t.Context(), items)
+		if err != nil || len(ids) != 2 || !body.closed {
+			t.Fatalf("%v, %v, closed %v", ids, err, body.closed)
+		}
+		if d := list(t, q, Filter{IDs: ids[1:]}); len(d) != 1 || time.Until(d[0].Next) < 50*time.Minute {
+			t.Errorf("%+v", d)
+		}
+		if ids, err := q.EnqueueMany(t.Context(), nil); ids != nil || err != nil {
+			t.Errorf("%v, %v", ids, err)
+		}
+		start(t, q)
+		waitFor(t, q, Stats{Delivered: 1, Waiting: 1})
+	})
+}
+
+// A delivery is not made before its delay and not after its deadline.
+func TestDelayAndDeadline(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		good, bad := newEndpoint(t, 204), newEndpoint(t, 503)
+		q := open(t, store, Config{})
+		begin := time.Now()
+		policy := parse(t, `{"healthyRetryPolicy": {"minDelayTarget": 100, "maxDelayTarget": 100, "numRetries": 5}}`)
+		enqueue(t, q, post(t, good.URL, "late"), Options{Delay: 700 * time.Millisecond})
+		enqueue(t, q, post(t, good.URL, "too late"), Options{Deadline: begin.Add(-time.Hour)})
+		enqueue(t, q, post(t, bad.URL, "no retry"), Options{Policy: policy, Deadline: begin.Add(time.Minute)})
+		start(t, q)
+		waitFor(t, q, Stats{Delivered: 1, Dead: 2})
+		if all := good.requests(); len(all) != 1 || all[0].body != "late" || all[0].at.Sub(begin) < 700*time.Millisecond {
+			t.Errorf("%+v", all)
+		}
+		for i, attempts := range []int{0, 1} {
+			if d := list(t, q, Filter{State: Dead})[i]; d.Reason != "deadline" || d.Attempts != attempts || (d.Err == "") != (i == 1) {
+				t.Errorf("%+v", d)
+			}
+		}
+		bad.check(t, 1)
 	})
 }
 

@@ -2,6 +2,7 @@ package deliveryqueue_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"io"
 	"log"
@@ -125,4 +126,28 @@ func ExampleQueue_Redrive() {
 	n, err := queue.Redrive(ctx, deliveryqueue.Filter{Endpoint: "https://example.com", Limit: 1000})
 	fmt.Println(n, err)
 	// Output: 0 <nil>
+}
+
+// The order and its webhook are stored together, or not at all.
+func ExampleQueue_EnqueueTx() {
+	save := func(ctx context.Context, queue *deliveryqueue.Queue, req *http.Request) error {
+		db, err := sql.Open("sqlite", "file:deliveries.db?_busy_timeout=5000&_txlock=immediate")
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // which does nothing after Commit
+		if _, err := tx.ExecContext(ctx, "INSERT INTO orders (id) VALUES (7)"); err != nil {
+			return err
+		}
+		if _, err := queue.EnqueueTx(ctx, tx, req, deliveryqueue.Options{}); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	_ = save
 }

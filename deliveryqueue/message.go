@@ -37,7 +37,10 @@ type message struct {
 	Fixed   string          `json:"fixed,omitempty"`  // the fixed policy that has the retries; "": Policy has them
 	Policy  json.RawMessage `json:"policy,omitempty"` // the rest of the policy
 	Sealed  bool            `json:"sealed,omitempty"`
-	Letter  []byte          `json:"letter"` // see letters.Write
+
+	Deadline int64 `json:"deadline,omitempty"` // in Unix microseconds; 0: none
+
+	Letter []byte `json:"letter"` // see letters.Write
 }
 
 const messageVersion = 1
@@ -88,9 +91,13 @@ func (m *message) policy() (*delivery.Policy, error) {
 
 // unread is a stored delivery whose request is still encoded.
 type unread struct {
-	policy *delivery.Policy
-	letter []byte
+	policy   *delivery.Policy
+	letter   []byte
+	deadline int64 // in Unix microseconds; 0: none
 }
+
+// ended reports whether no attempt may begin at t.
+func (u unread) ended(t time.Time) bool { return u.deadline != 0 && t.UnixMicro() > u.deadline }
 
 // read decodes and checks what encode wrote.
 func (q *Queue) read(raw []byte) (unread, error) {
@@ -114,7 +121,7 @@ func (q *Queue) read(raw []byte) (unread, error) {
 			return unread{}, fmt.Errorf("Config.Open: %w", err)
 		}
 	}
-	u := unread{policy, m.Letter}
+	u := unread{policy, m.Letter, m.Deadline}
 	_, err = u.request(context.Background())
 	return u, err
 }
@@ -173,6 +180,9 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 		return args{}, head{}, err
 	}
 	m := message{Version: messageVersion, Letter: letter.Bytes()}
+	if !o.Deadline.IsZero() {
+		m.Deadline = max(o.Deadline.UnixMicro(), 1)
+	}
 	if q.config.Seal != nil {
 		m.Sealed = true
 		if m.Letter, err = q.config.Seal(m.Letter); err != nil {

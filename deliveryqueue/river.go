@@ -23,6 +23,7 @@ const (
 type jobs interface {
 	insert(ctx context.Context, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 	insertTx(ctx context.Context, tx any, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
+	insertMany(ctx context.Context, all []river.InsertManyParams) ([]*rivertype.JobInsertResult, error)
 	cancel(ctx context.Context, id int64) (*rivertype.JobRow, error)
 	runner(config *river.Config) (runner, error)
 	migrateRiver(ctx context.Context) (newest int, err error)
@@ -63,6 +64,12 @@ func (j *riverJobs[Tx]) insertTx(
 		return nil, fmt.Errorf("the transaction is a %T, which is not one of the store's", tx)
 	}
 	return j.client.InsertTx(ctx, own, args, opts)
+}
+
+func (j *riverJobs[Tx]) insertMany(
+	ctx context.Context, all []river.InsertManyParams,
+) ([]*rivertype.JobInsertResult, error) {
+	return j.client.InsertMany(ctx, all)
 }
 
 func (j *riverJobs[Tx]) cancel(ctx context.Context, id int64) (*rivertype.JobRow, error) {

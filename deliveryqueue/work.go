@@ -44,6 +44,9 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 		rec.Reason = reasonUnreadable
 		return q.bury(ctx, job, rec, err)
 	}
+	if stored.ended(clock.now()) {
+		return q.fail(ctx, job, stored, rec, awsretry.Attempt{Stop: awsretry.StopDeadline, Err: errDeadline})
+	}
 	if now, later, err := q.throttle(ctx, clock, stored.policy, meta.Head.Endpoint, &rec); err != nil {
 		q.config.Logger.WarnContext(ctx, "deliveryqueue: the throttle", "delivery", job.ID, "error", err)
 		return q.snooze(ctx, job, rec, time.Second)
@@ -61,10 +64,21 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	case ctx.Err() != nil && (a.Stop == awsretry.StopCanceled || a.Stop == awsretry.StopDeadline):
 		// Run stops, or the delivery was canceled.
 		return q.snooze(ctx, job, rec, 0)
-	case a.Stop == "":
+	case a.Stop == "" && !stored.ended(clock.now().Add(a.Delay)):
 		return q.snooze(ctx, job, rec.after(a), a.Delay)
+	case a.Stop == "":
+		a.Stop = awsretry.StopDeadline
 	}
-	rec = rec.after(a)
+	return q.fail(ctx, job, stored, rec.after(a), a)
+}
+
+var (
+	errPanicked = errors.New("deliveryqueue: the attempt ended in a panic")
+	errDeadline = errors.New("deliveryqueue: the deadline of the delivery has passed")
+)
+
+// fail ends a delivery that failed for good.
+func (q *Queue) fail(ctx context.Context, job *river.Job[args], stored unread, rec record, a awsretry.Attempt) error {
 	rec.Reason = string(a.Stop)
 	if errors.Is(a.Err, errPanicked) {
 		rec.Reason = reasonPanic
@@ -74,8 +88,6 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	}
 	return q.handOver(ctx, job, stored, rec, a)
 }
-
-var errPanicked = errors.New("deliveryqueue: the attempt ended in a panic")
 
 // attempt makes one attempt. A panic ends the delivery, unless it got a 2xx, as
 // in delivery.Transport.
