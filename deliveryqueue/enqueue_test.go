@@ -461,3 +461,38 @@ func TestListFilters(t *testing.T) {
 		}
 	})
 }
+
+// A long query does not hold up what is enqueued and delivered, and Empty does not
+// count.
+func TestReadsHoldUpNothing(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 204)
+		q := open(t, store, Config{})
+		empty := func(want bool) {
+			t.Helper()
+			if got, err := q.Empty(t.Context()); got != want || err != nil {
+				t.Errorf("Empty: %v, %v", got, err)
+			}
+		}
+		empty(true)
+		for range 2 {
+			enqueue(t, q, post(t, end.URL, "hello"), Options{Delay: time.Hour})
+		}
+		empty(false)
+		rows, err := q.store.reading.QueryContext(t.Context(), "SELECT id FROM river_job")
+		if err != nil || !rows.Next() {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		start(t, q)
+		enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		waitFor(t, q, Stats{Delivered: 1, Waiting: 2})
+		for id := range int64(2) {
+			if err := q.Cancel(t.Context(), id+1); err != nil {
+				t.Error(err)
+			}
+		}
+		empty(true)
+	})
+}

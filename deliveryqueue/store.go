@@ -20,12 +20,14 @@ import (
 	_ "modernc.org/sqlite" // the database/sql driver
 )
 
-// A store is an open database. db is for queries that River does not offer.
+// A store is an open database. db is for queries that River does not offer, and
+// reading for long ones that change nothing: in SQLite they would hold up River on
+// the one connection of db.
 type store struct {
 	jobs
-	db     *sql.DB
-	sqlite bool
-	close  func() error
+	db, reading *sql.DB
+	sqlite      bool
+	close       func() error
 }
 
 func openStore(ctx context.Context, name string, logger *slog.Logger) (store, error) {
@@ -101,7 +103,16 @@ func openSQLite(name string, logger *slog.Logger) (store, error) {
 	if err != nil {
 		return store{}, errors.Join(err, db.Close())
 	}
-	return store{jobs: jobs, db: db, sqlite: true, close: db.Close}, nil
+	options.Del("_txlock") // which is for writers
+	at.RawQuery = options.Encode()
+	reading, err := sql.Open("sqlite", at.String())
+	if err != nil {
+		return store{}, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
+	}
+	reading.SetMaxOpenConns(2)
+	return store{jobs: jobs, db: db, reading: reading, sqlite: true, close: func() error {
+		return errors.Join(reading.Close(), db.Close())
+	}}, nil
 }
 
 func openPostgres(ctx context.Context, name string, logger *slog.Logger) (store, error) {
@@ -122,7 +133,7 @@ func openPostgres(ctx context.Context, name string, logger *slog.Logger) (store,
 		return store{}, err
 	}
 	db := stdlib.OpenDBFromPool(pool)
-	return store{jobs: jobs, db: db, close: func() error {
+	return store{jobs: jobs, db: db, reading: db, close: func() error {
 		err := db.Close()
 		pool.Close()
 		return err

@@ -56,6 +56,10 @@ var (
 // for the progress bar.
 const countInterval = 500 * time.Millisecond
 
+// countRest is how many times as long as the counting of the deliveries took the
+// next one is put off.
+const countRest = 20
+
 // countTimeout is how long counting what is left may take.
 const countTimeout = 5 * time.Second
 
@@ -109,8 +113,8 @@ func (c *command) left(ctx context.Context, q *deliveryqueue.Queue) (*deliveryqu
 	return &s, nil
 }
 
-// count counts the deliveries until ctx ends, for the bar, and for
-// --until-empty, which it stops.
+// count counts the deliveries until ctx ends, for the bar, and looks whether any
+// are left, for --until-empty, which it stops.
 func (c *command) count(
 	ctx context.Context, q *deliveryqueue.Queue, report *report, stop context.CancelCauseFunc,
 ) {
@@ -119,18 +123,25 @@ func (c *command) count(
 	}
 	ticker := time.NewTicker(countInterval)
 	defer ticker.Stop()
+	var next time.Time // when they are counted again
 	for {
-		s, err := q.Stats(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
+		var err error
+		if c.work.untilEmpty {
+			var empty bool
+			if empty, err = q.Empty(ctx); empty {
+				stop(errEmpty)
+				return
+			}
+		}
+		if began := time.Now(); err == nil && report.hasBar() && !began.Before(next) {
+			var s deliveryqueue.Stats
+			if s, err = q.Stats(ctx); err == nil {
+				report.progress(s)
+			}
+			next = time.Now().Add(countRest * time.Since(began)) // there may be millions
+		}
+		if err != nil && ctx.Err() == nil {
 			report.warn(storeText(err))
-		case c.work.untilEmpty && s.Waiting+s.Running == 0:
-			stop(errEmpty)
-			return
-		default:
-			report.progress(s)
 		}
 		select {
 		case <-ctx.Done():
