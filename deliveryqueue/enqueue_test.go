@@ -237,7 +237,7 @@ func TestEnqueueTxAtOnce(t *testing.T) {
 	_, options, _ := strings.Cut(readPage(t, "../docs/DELIVERYQUEUE.md"), "file:deliveries.db?")
 	options, _, _ = strings.Cut(options, `"`)
 	var callers sync.WaitGroup
-	const n, each = 8, 25
+	const n, each = 4, 8
 	for range n {
 		callers.Go(func() {
 			db := connect(t, "sqlite", "file:"+store+"?"+options)
