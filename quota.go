@@ -337,10 +337,9 @@ func (q *Quota) wake() {
 }
 
 // await is lend, but waits in line for tokens that may come back: with time, or
-// from retries that are in progress, or if granting from a fleet. It returns
-// ErrQuotaExceeded if none of them can bring any, and when no caller in line got
-// tokens for tokenPatience.
-func (q *Quota) await(ctx context.Context, n int, granting bool) error {
+// from retries that are in progress. It returns ErrQuotaExceeded if neither can
+// bring any, and when no caller in line got tokens for tokenPatience.
+func (q *Quota) await(ctx context.Context, n int) error {
 	start, l := time.Now(), q.line.Load()
 	if l == nil {
 		q.line.CompareAndSwap(nil, &tokenLine{turn: make(chan struct{}, 1), changed: make(chan struct{}, 1)})
@@ -363,11 +362,11 @@ func (q *Quota) await(ctx context.Context, n int, granting bool) error {
 		if err == nil {
 			l.moved = time.Now()
 		}
-		if err == nil || !errors.Is(err, ErrQuotaExceeded) || ctx.Err() != nil {
+		if err == nil || !errors.Is(err, ErrQuotaExceeded) {
 			return err
 		}
 		left := tokenPatience - time.Since(l.moved)
-		if left <= 0 || !lent && !granting && q.refillTime(n) > left {
+		if left <= 0 || !lent && q.refillTime(n) > left {
 			return ErrQuotaExceeded
 		}
 		timer := time.NewTimer(min(left, q.refillTime(n)))

@@ -279,8 +279,11 @@ func (a *attempt) acquireInTime(c *call) error {
 		defer end()
 		ctx = earlier
 	}
+	if a.granting {
+		return c.partition.share.awaitTokens(ctx, a.unpaid)
+	}
 	if !c.config.waitTokens {
-		return c.partition.quota.await(ctx, a.unpaid, a.granting)
+		return c.partition.quota.await(ctx, a.unpaid)
 	}
 	return c.partition.quota.lend(ctx, a.unpaid)
 }

@@ -1,9 +1,12 @@
 package awsretry
 
 import (
+	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +58,15 @@ type localShare struct {
 	refused atomic.Int64  // retries since the last Usage
 	notSent atomic.Int64  // attempts since the last Usage
 	grant   atomic.Pointer[sharing.Grant]
+
+	mu   sync.Mutex // guards line
+	line []*tokenWaiter
+}
+
+// A tokenWaiter is a retry that waits for tokens of the fleet.
+type tokenWaiter struct {
+	cost    int
+	granted chan struct{} // closed, with the share's mutex held, when it has them
 }
 
 func (s *localShare) Partition() string { return s.name }
@@ -202,7 +214,38 @@ func (s *localShare) Usage() sharing.Usage {
 
 func (s *localShare) TakeTokens(n int) int { return s.quota.takeUpTo(n) }
 
-func (s *localShare) AddTokens(n int) { s.quota.giveBack(n) }
+// AddTokens also serves the line before it returns, so that it does not depend on
+// the scheduler what a Usage after it sees.
+func (s *localShare) AddTokens(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quota.giveBack(n)
+	for len(s.line) > 0 && s.quota.lend(context.Background(), s.line[0].cost) == nil {
+		close(s.line[0].granted)
+		s.line = s.line[1:]
+	}
+}
+
+// awaitTokens draws tokens that the fleet grants until ctx ends, in line.
+func (s *localShare) awaitTokens(ctx context.Context, cost int) error {
+	w := &tokenWaiter{cost, make(chan struct{})}
+	s.mu.Lock()
+	s.line = append(s.line, w)
+	s.mu.Unlock()
+	select {
+	case <-w.granted:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.line, w); i >= 0 {
+		s.line = slices.Delete(s.line, i, i+1)
+	} else { // granted meanwhile
+		s.quota.settle(cost, true)
+	}
+	return context.Cause(ctx)
+}
 
 func (s *localShare) Grant(g sharing.Grant) {
 	s.grant.Store(&g)
