@@ -65,10 +65,14 @@ func TestMaxRate(t *testing.T) {
 			p.callers.Wait()
 			time.Sleep(10 * time.Second)
 			r.store.Refuse(errors.New("gone"))
-			for range 3 {
+			for i := range 3 {
+				longest := 100 * time.Millisecond
+				if i == 0 { // it may just have renewed its lease of 400 ms, and waits for its end
+					longest += 400 * time.Millisecond
+				}
 				start := time.Now()
-				if err := call(r.Context(), p.transport, host); err != nil || time.Since(start) > 100*time.Millisecond {
-					r.Errorf("a call took %v: %v", time.Since(start), err)
+				if err := call(r.Context(), p.transport, host); err != nil || time.Since(start) > longest {
+					r.Errorf("call %d took %v: %v", i+1, time.Since(start), err)
 				}
 				time.Sleep(time.Second)
 			}
