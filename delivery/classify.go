@@ -11,8 +11,8 @@ import (
 )
 
 // classify is an awsretry.Policy with the rules of Amazon SNS, "Message
-// delivery retries".
-func classify(a *awsretry.Attempt) awsretry.Class {
+// delivery retries", apart from RetryStatus.
+func (t *Transport) classify(a *awsretry.Attempt) awsretry.Class {
 	if a.Err != nil {
 		class := awsretry.DefaultPolicy(a)
 		if class == awsretry.Permanent && connectionFailed(a.Err) {
@@ -23,12 +23,20 @@ func classify(a *awsretry.Attempt) awsretry.Class {
 	switch status := a.Response.StatusCode; {
 	case delivered(a.Response):
 		return awsretry.Success
+	case !t.retries(status):
+		return awsretry.Permanent
 	case status == http.StatusTooManyRequests:
 		return awsretry.Throttled
-	case status/100 == 5:
-		return awsretry.Transient
 	}
-	return awsretry.Permanent
+	return awsretry.Transient
+}
+
+// retries reports whether a status that is not a 2xx is retried.
+func (t *Transport) retries(status int) bool {
+	if t.RetryStatus != nil {
+		return t.RetryStatus(status)
+	}
+	return status == http.StatusTooManyRequests || status/100 == 5
 }
 
 // delivered reports whether resp is a 2xx.

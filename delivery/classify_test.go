@@ -35,6 +35,19 @@ func TestStatusesThatAreRetried(t *testing.T) {
 	}
 }
 
+func TestRetryStatus(t *testing.T) {
+	for status, want := range map[int]bool{200: false, 408: true, 429: false, 503: false} {
+		run(t, strconv.Itoa(status), func(t *testing.T) {
+			end := responding(status, 200)
+			send(t, &Transport{Base: end, RetryStatus: func(status int) bool { return status == 408 || status == 200 }},
+				post(t, "http://a.example/", "x"))
+			if retried := len(end.asked) > 1; retried != want {
+				t.Errorf("retried is %v, want %v", retried, want)
+			}
+		})
+	}
+}
+
 func TestErrorsThatAreRetried(t *testing.T) {
 	for _, tt := range []struct {
 		name string

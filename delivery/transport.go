@@ -23,7 +23,7 @@ import (
 // policy, as Amazon SNS delivers to HTTP/S endpoints ("Message delivery
 // retries"). Server-side failures (no connection, no response in time, 429,
 // 5xx) are retried in the policy's four phases. A 2xx is a delivery. Every
-// other response is a permanent failure. Retry-After is ignored: the policy
+// other response is a permanent failure, unless RetryStatus differs. Retry-After is ignored: the policy
 // alone sets the delays. An [awsretry.Transport] without a retry token bucket
 // makes the attempts.
 //
@@ -47,6 +47,10 @@ type Transport struct {
 	Policy         *Policy           // nil: the default policy; see Effective for a topic's
 	Base           http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
 	AttemptTimeout time.Duration     // of each attempt, up to the end of its response; 0: 15 s, as at Amazon SNS
+
+	// RetryStatus reports whether a response with this status, which is not a
+	// 2xx, is retried. nil: 429 and 5xx are, as at Amazon SNS.
+	RetryStatus func(status int) bool
 
 	// Jitter randomizes the policy's delays. Its result is limited to between 0
 	// and the delay. nil: each delay is spread by a tenth to either side, but
@@ -178,7 +182,7 @@ func (t *Transport) newInner() *awsretry.Transport {
 		MaxAttempts:    schedule.retries() + 1,
 		AttemptTimeout: t.attemptTimeout(),
 		Policy: func(a *awsretry.Attempt) awsretry.Class {
-			class := classify(a)
+			class := t.classify(a)
 			if class == awsretry.Success {
 				t.progressOf(a.Request.Context()).delivered = true
 			}
