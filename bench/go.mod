@@ -27,6 +27,7 @@ require (
 )
 
 require (
+	example.com/awsretry/retryablehttp v0.0.0
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
@@ -45,3 +46,5 @@ require (
 )
 
 replace example.com/awsretry/fleet => ../fleet
+
+replace example.com/awsretry/retryablehttp => ../retryablehttp

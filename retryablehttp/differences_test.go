@@ -1,0 +1,320 @@
+package retryablehttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"example.com/awsretry"
+)
+
+// The README's table of differences names these tests, and each is there.
+func TestDifferencesAreTested(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, name := range []string{"client_test.go", "differences_test.go", "memory_test.go", "upstream_test.go"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(text)
+	}
+	_, table, _ := strings.Cut(string(readme), "\n## Differences\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := 0
+	for row := range strings.Lines(table) {
+		if !strings.HasPrefix(row, "| ") || strings.HasPrefix(row, "| go-retryablehttp") {
+			continue
+		}
+		rows++
+		name := regexp.MustCompile("`(Test[A-Za-z/]+)`").FindStringSubmatch(row)
+		if name == nil || !strings.Contains(code.String(), "func "+name[1]+"(") {
+			t.Errorf("no test is named by %s", row)
+		}
+	}
+	if rows < 12 {
+		t.Errorf("%d differences", rows)
+	}
+	_, example, _ := strings.Cut(string(readme), "client := ")
+	example, _, _ = strings.Cut(example, "```")
+	if words := strings.Fields(example); len(words) < 5 ||
+		!strings.Contains(strings.Join(strings.Fields(read(t, "../bench/retryablehttp/example_test.go")), " "), strings.Join(words, " ")) {
+		t.Errorf("no example has %q", example)
+	}
+}
+
+// The retry token bucket ends retries in an outage, and can be switched off.
+func TestBucket(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, 500)
+	c := newClient()
+	c.Transport().Quota.Capacity = 12 // two retries of 5
+	for i := range 3 {
+		_, err := c.Get(s.URL)
+		if err == nil || errors.Is(err, awsretry.ErrQuotaExceeded) != true {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	if s.seen() != 3+2 {
+		t.Errorf("%d attempts, want 3 and 2 retries", s.seen())
+	}
+	without := newClient()
+	without.Transport().Quota.Capacity = -1
+	for range 50 {
+		if _, err := without.Get(s.URL); errors.Is(err, awsretry.ErrQuotaExceeded) {
+			t.Fatal(err)
+		}
+	}
+	if want := 5 + 50*5; s.seen() != want {
+		t.Errorf("%d attempts, want %d", s.seen(), want)
+	}
+}
+
+// Clients over one HTTPClient have one bucket, however many they are.
+func TestBucketIsShared(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, 500)
+	shared := &http.Client{}
+	for range 2 * maxTransports {
+		new(Client).Transport() // of the default HTTPClient
+	}
+	for i := range 4 {
+		c := newClient()
+		c.HTTPClient, c.RetryMax = shared, 1
+		if i == 0 {
+			c.Transport().Quota.Capacity = 12
+		}
+		_, err := c.Get(s.URL)
+		if errors.Is(err, awsretry.ErrQuotaExceeded) != (i >= 2) {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	if len(transports.all) > maxTransports {
+		t.Errorf("%d are remembered", len(transports.all))
+	}
+}
+
+// An io.Reader is sent while it is read.
+func TestReaderIsStreamed(t *testing.T) {
+	t.Parallel()
+	began := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		r.Body.Read(make([]byte, 1))
+		close(began)
+		io.Copy(io.Discard, r.Body)
+	}))
+	defer s.Close()
+	r, w := io.Pipe()
+	go func() {
+		io.WriteString(w, "first")
+		<-began // the rest is written when the server has the beginning
+		io.WriteString(w, "rest")
+		w.Close()
+	}()
+	resp, err := newClient().Do(request(t, "PUT", s.URL, r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text(t, resp)
+}
+
+// What is longer than the buffer is sent once.
+func TestLongReader(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, 500, 200)
+	long := func() io.Reader { return io.LimitReader(neverEnding{}, 2<<20) }
+	if _, err := newClient().Do(request(t, "PUT", s.URL, long())); !errors.Is(err, errBody) || s.seen() != 1 {
+		t.Errorf("after %d: %v", s.seen(), err)
+	}
+	again := newServer(t, 500, 200)
+	c := newClient()
+	c.Transport().MaxBodyBuffer = 4 << 20
+	resp, err := c.Do(request(t, "PUT", again.URL, long()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text(t, resp)
+	if again.seen() != 2 || again.bodies[0] != again.bodies[1] || len(again.bodies[0]) != 2<<20 {
+		t.Errorf("%d attempts", again.seen())
+	}
+}
+
+// neverEnding is an io.Reader of zeros.
+type neverEnding struct{}
+
+func (neverEnding) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+func TestReaderIsSentOnce(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, 200)
+	c, req := newClient(), request(t, "PUT", s.URL, iotest.OneByteReader(strings.NewReader("hello")))
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text(t, resp)
+	if _, err := c.Do(req); !errors.Is(err, errSent) || s.seen() != 1 {
+		t.Errorf("after %d: %v", s.seen(), err)
+	}
+}
+
+// net/http follows no 307 with a body that it cannot send again.
+func TestRedirectOfReader(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, 307)
+	s.header = http.Header{"Location": {"/other"}}
+	resp, err := newClient().Do(request(t, "PUT", s.URL, iotest.OneByteReader(strings.NewReader("hello"))))
+	if err != nil || resp.StatusCode != 307 || s.seen() != 1 {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
+
+func TestRetryAfterIsCapped(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		status int
+		header []string
+		want   time.Duration
+		ok     bool
+	}{
+		{429, []string{"2"}, 2 * time.Second, true}, {503, []string{"3600"}, time.Minute, true},
+		{503, []string{"99999999999999999999999"}, time.Minute, true}, {429, []string{"2", "3"}, 3 * time.Second, true},
+		{503, []string{time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}, time.Minute, true},
+		{500, []string{"2"}, 0, false}, {429, []string{"-2"}, 0, false}, {429, []string{"soon"}, 0, false}, {429, nil, 0, false},
+	} {
+		resp := &http.Response{StatusCode: tt.status, Header: http.Header{"Retry-After": tt.header}}
+		delay, ok := retryAfter(resp)
+		if delay != tt.want || ok != tt.ok {
+			t.Errorf("%d with %q: %v, %v", tt.status, tt.header, delay, ok)
+		}
+		without := 10 * time.Millisecond
+		for name, backoff := range map[string]Backoff{"DefaultBackoff": DefaultBackoff, "RateLimitLinearJitterBackoff": RateLimitLinearJitterBackoff} {
+			want := tt.want
+			if !ok {
+				want = without
+			}
+			if got := backoff(without, without, 0, resp); got != want {
+				t.Errorf("%s after %d with %q: %v", name, tt.status, tt.header, got)
+			}
+		}
+	}
+}
+
+// A delay beyond the deadline is not begun.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, 500)
+	c := newClient()
+	c.RetryWaitMin, c.RetryWaitMax = time.Hour, time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := c.Do(request(t, "GET", s.URL, nil).WithContext(ctx))
+	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || s.seen() != 1 {
+		t.Errorf("after %d: %v, %v", s.seen(), err, ctx.Err())
+	}
+}
+
+// A request whose context has ended is not sent, and CheckRetry is not asked.
+func TestCanceledBefore(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, 200)
+	c := newClient()
+	c.CheckRetry = func(context.Context, *http.Response, error) (bool, error) {
+		t.Error("CheckRetry is called")
+		return false, nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := c.Do(request(t, "GET", s.URL, nil).WithContext(ctx))
+	if !errors.Is(err, context.Canceled) || s.seen() != 0 || !strings.Contains(err.Error(), "after 0 attempt(s)") {
+		t.Errorf("after %d: %v", s.seen(), err)
+	}
+}
+
+// The text of an error has no query and no password; the error itself has.
+func TestNoSecrets(t *testing.T) {
+	t.Parallel()
+	c := newClient()
+	c.RetryMax = 0
+	_, err := c.Get("http://user:secret@127.0.0.1:1/path?secret=1")
+	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "127.0.0.1:1/path giving up") {
+		t.Error(err)
+	}
+	if op := (*net.OpError)(nil); !errors.As(err, &op) {
+		t.Errorf("%v has no *net.OpError", err)
+	}
+}
+
+// Idle connections stay open when a request is given up.
+func TestConnectionsStay(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	conns := make(map[string]bool)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		conns[r.RemoteAddr] = true
+		mu.Unlock()
+		if r.URL.Path == "/bad" {
+			w.WriteHeader(500)
+		}
+	}))
+	defer s.Close()
+	c := newClient()
+	c.RetryMax = 0
+	for _, path := range []string{"/", "/bad", "/", "/bad", "/"} {
+		if resp, err := c.Get(s.URL + path); err == nil {
+			text(t, resp)
+		}
+	}
+	if len(conns) != 1 {
+		t.Errorf("%d connections", len(conns))
+	}
+}
+
+func TestLoggerOfAnotherType(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, 200)
+	c := newClient()
+	c.Logger = "stderr"
+	if _, err := c.Get(s.URL); err == nil || !strings.Contains(err.Error(), "is a string; it must be") || s.seen() != 0 {
+		t.Errorf("after %d: %v", s.seen(), err)
+	}
+}
+
+// NewClient's HTTP/2 connections are pinged, so that a dead one is not used for
+// ever.
+func TestPings(t *testing.T) {
+	t.Parallel()
+	for name, client := range map[string]*http.Client{"NewClient": NewClient().HTTPClient, "zero": new(Client).httpClient()} {
+		h2 := client.Transport.(*http.Transport).HTTP2
+		if h2 == nil || h2.SendPingTimeout != 15*time.Second || h2.PingTimeout != 5*time.Second {
+			t.Errorf("%s: %+v", name, h2)
+		}
+	}
+}
+
+// No internal package is imported, which go.mod's replace would not allow.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	out := run(t, ".", "go", "list", "-f", "{{join .Imports \" \"}}", ".")
+	if strings.Contains(out, "/internal/") || !strings.Contains(out, "example.com/awsretry") {
+		t.Errorf("it imports %s", out)
+	}
+}

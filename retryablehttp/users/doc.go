@@ -1,0 +1,2 @@
+// Package users has tests only.
+package users
