@@ -2,13 +2,16 @@ package deliveryqueue
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 )
 
@@ -57,15 +60,31 @@ func BenchmarkEnqueueBare(b *testing.B) {
 	})
 }
 
+// onEachStoreAndWorkers runs a benchmark with stores that sync to disk.
+func onEachStoreAndWorkers(b *testing.B, f func(b *testing.B, q *Queue)) {
+	for _, workers := range []int{10, 50} {
+		b.Run(fmt.Sprint(workers), func(b *testing.B) {
+			onEachStore(b, func(b *testing.B, store string) {
+				q := open(b, store, Config{Workers: workers})
+				if !q.store.sqlite {
+					execute(b, q.store.db, "ALTER SYSTEM SET fsync = on")
+					execute(b, q.store.db, "SELECT pg_reload_conf()")
+				}
+				f(b, q)
+			})
+		})
+	}
+}
+
 func BenchmarkDeliver(b *testing.B) {
-	onEachStore(b, func(b *testing.B, store string) {
+	onEachStoreAndWorkers(b, func(b *testing.B, q *Queue) {
 		var done atomic.Int64
-		q := open(b, store, Config{Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+		q.config.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
 			done.Add(1)
 			return noContent(req)
-		})})
-		for range b.N {
-			enqueue(b, q, post(b, "http://endpoint.test/hook", benchBody), Options{})
+		})
+		for i := range b.N {
+			enqueue(b, q, post(b, fmt.Sprintf("http://endpoint%d.test/hook", i%50), benchBody), Options{})
 		}
 		b.ResetTimer()
 		stop := start(b, q)
@@ -88,8 +107,7 @@ func (w *bareWorker) Work(context.Context, *river.Job[args]) error {
 }
 
 func BenchmarkDeliverBare(b *testing.B) {
-	onEachStore(b, func(b *testing.B, store string) {
-		q := open(b, store, Config{})
+	onEachStoreAndWorkers(b, func(b *testing.B, q *Queue) {
 		a := bareArgs(b, q)
 		for range b.N {
 			if _, err := q.store.insert(b.Context(), a, &river.InsertOpts{Queue: queueName}); err != nil {
@@ -111,11 +129,19 @@ func startBare(t testing.TB, q *Queue, w *bareWorker) (stop func()) {
 	t.Helper()
 	workers := river.NewWorkers()
 	river.AddWorker(workers, w)
-	r, err := q.store.runner(&river.Config{
+	config := &river.Config{
 		Queues:  map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
 		Workers: workers, Logger: q.config.Logger,
-		FetchCooldown: fetchCooldown, FetchPollInterval: q.config.PollInterval,
-	})
+		FetchCooldown: 10 * time.Millisecond, FetchPollInterval: q.config.PollInterval,
+	}
+	var r runner
+	var err error
+	switch jobs := q.store.jobs.(type) {
+	case *riverJobs[*sql.Tx]:
+		r, err = river.NewClient(jobs.driver, config)
+	case *riverJobs[pgx.Tx]:
+		r, err = river.NewClient(jobs.driver, config)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,25 +25,20 @@ type change struct {
 	Final bool               `json:"final"`
 	Delay float64            `json:"delay"` // until the job runs again, in seconds; see due
 
-	Priority int `json:"priority"`
-
 	Record map[string]record `json:"record"`
 
-	due time.Time
+	due    time.Time
+	job    *rivertype.JobRow
+	silent bool // not for OnOutcome, because no attempt was made
 }
 
-// River runs due jobs by priority and then by time. Jobs that have a turn at a
-// throttle come first. Otherwise they would wait until other jobs have taken
-// their turns, and miss their own.
-const (
-	priorityOfTurn = 1
-	priority       = 2
-)
+// priority is that of all jobs.
+const priority = 2
 
 // end returns the change of a job to a final state.
 func end(job *rivertype.JobRow, state rivertype.JobState, rec record) *change {
 	return &change{
-		ID: job.ID, Key: keyOf(job), Attempt: job.Attempt, State: state, Final: true, Priority: priority, Record: rec.update(),
+		ID: job.ID, Key: keyOf(job), Attempt: job.Attempt, State: state, Final: true, Record: rec.update(), job: job,
 	}
 }
 
@@ -51,10 +46,7 @@ func end(job *rivertype.JobRow, state rivertype.JobState, rec record) *change {
 func again(job *rivertype.JobRow, rec record, delay time.Duration) *change {
 	c := &change{
 		ID: job.ID, Key: keyOf(job), Attempt: job.Attempt, State: rivertype.JobStateScheduled, Record: rec.update(),
-		Priority: priority, due: time.Now().Add(delay),
-	}
-	if rec.Turn != 0 {
-		c.Priority = priorityOfTurn
+		due: time.Now().Add(delay), job: job,
 	}
 	if delay <= step {
 		c.State = rivertype.JobStateAvailable
@@ -68,11 +60,30 @@ func keyOf(job *rivertype.JobRow) string {
 	return m.Head.Key
 }
 
-// settle commits changes of jobs that are still those of the same deliveries.
-// Unless the delivery succeeded, it does not change a job that is no longer
-// running or that another process has taken over; a late success wins over
-// dead. A job that was canceled during the attempt does not run again.
-func (s *store) settle(ctx context.Context, changes []*change) error {
+// A committed is what became of a job.
+type committed struct {
+	state      rivertype.JobState
+	next, done storedTime
+}
+
+// outcome returns the delivery after the change.
+func (c *change) outcome(row committed) Delivery {
+	d := Delivery{ID: c.ID, State: stateOf(row.state), Enqueued: c.job.CreatedAt, Ended: row.done.Time}
+	if d.State == Waiting {
+		d.Next = row.next.Time
+	}
+	meta, err := readMetadata(c.job.Metadata)
+	meta.Record = c.Record[rivertype.MetadataKeyOutput]
+	d.describe(meta, err)
+	return d
+}
+
+// settle commits changes of jobs that are still those of the same deliveries,
+// and returns those that it made, by ID. Unless the delivery succeeded, it does
+// not change a job that is no longer running or that another process has taken
+// over; a late success wins over dead. A job that was canceled during the
+// attempt does not run again.
+func (s *store) settle(ctx context.Context, changes []*change) (map[int64]committed, error) {
 	for _, c := range changes {
 		if !c.Final {
 			c.Delay = max(time.Until(c.due), 0).Seconds()
@@ -80,10 +91,23 @@ func (s *store) settle(ctx context.Context, changes []*change) error {
 	}
 	raw, err := json.Marshal(changes)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = s.db.ExecContext(ctx, s.settleQuery(), string(raw))
-	return err
+	rows, err := s.db.QueryContext(ctx, s.settleQuery(), string(raw))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	made := make(map[int64]committed, len(changes))
+	for rows.Next() {
+		var id int64
+		var row committed
+		if err := rows.Scan(&id, &row.state, &row.next, &row.done); err != nil {
+			return nil, err
+		}
+		made[id] = row
+	}
+	return made, rows.Err()
 }
 
 // settleQuery returns the statement of settle. All times are by the store's
@@ -92,13 +116,13 @@ func (s *store) settle(ctx context.Context, changes []*change) error {
 // and scan all waiting jobs, instead of finding them by ID.
 func (s *store) settleQuery() string {
 	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, key text, attempt int, state text, final bool, delay float8,
-		priority smallint, record jsonb)`
+		record jsonb)`
 	meta, state := s.metadata(), `::river_job_state`
 	merged := `metadata || o.record`
 	if s.sqlite {
 		rows = `(SELECT value ->> 'id' AS id, value ->> 'key' AS key, value ->> 'attempt' AS attempt,
 			value ->> 'state' AS state, value ->> 'final' AS final, value ->> 'delay' AS delay,
-			value ->> 'priority' AS priority, value -> 'record' AS record FROM json_each($1)) AS o`
+			value -> 'record' AS record FROM json_each($1)) AS o`
 		merged, state = `jsonb_patch(`+meta+`, o.record)`, ``
 	}
 	return s.query(fmt.Sprintf(`
@@ -107,11 +131,11 @@ func (s *store) settleQuery() string {
 			finalized_at = CASE WHEN o.final OR (%[1]s) ->> 'cancel_attempted_at' IS NOT NULL THEN %[3]s END,
 			scheduled_at = CASE WHEN o.final THEN scheduled_at ELSE %[4]s END,
 			attempt = CASE WHEN o.final THEN river_job.attempt ELSE river_job.attempt - 1 END,
-			priority = o.priority,
 			metadata = %[5]s
 		FROM %[6]s
 		WHERE river_job.id = o.id AND COALESCE((%[1]s) -> 'delivery' ->> 'key', '') = o.key AND CASE WHEN o.state = 'completed'
 			THEN river_job.state IN ('running', 'available', 'scheduled', 'retryable', 'discarded')
-			ELSE river_job.state = 'running' AND river_job.attempt = o.attempt END`,
+			ELSE river_job.state = 'running' AND river_job.attempt = o.attempt END
+		RETURNING river_job.id, river_job.state, river_job.scheduled_at, river_job.finalized_at`,
 		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows))
 }

@@ -58,14 +58,14 @@ func TestClockOfTheStore(t *testing.T) {
 	}
 }
 
-// A turn is a time of the store's clock.
+// A deadline is a time of the store's clock.
 func TestClockOfAJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := time.Now().Add(time.Hour)
 		c := clockOf(&rivertype.JobRow{AttemptedAt: &at})
 		time.Sleep(time.Second)
-		if wait := c.until(at.Add(time.Minute)); wait != 59*time.Second {
-			t.Errorf("a turn is in %v", wait)
+		if now := c.now(); !now.Equal(at.Add(time.Second)) {
+			t.Errorf("a second later it is %v later", now.Sub(at))
 		}
 	})
 }
@@ -129,6 +129,31 @@ func TestLeaderIsAhead(t *testing.T) {
 	})
 }
 
+// River makes nothing available by the clock of the process that leads.
+func TestRiverSchedulesNothing(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 200)
+		q := open(t, store, Config{})
+		q.timing.sweep = time.Hour // so that only River could
+		later := enqueue(t, q, post(t, end.URL, "hello"), Options{Delay: time.Hour})
+		ahead := enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		setJob(t, q, ahead, `scheduled_at = `+q.store.after(`3600`))
+		start(t, q)
+		waitFor(t, q, Stats{Delivered: 1, Waiting: 1}) // so the first sweep has ended
+		eventually(t, "this process leads", func() bool {
+			var leaders int
+			if err := q.store.db.QueryRowContext(t.Context(), `SELECT count(*) FROM river_leader`).Scan(&leaders); err != nil {
+				t.Fatal(err)
+			}
+			return leaders == 1
+		})
+		setJob(t, q, later, `scheduled_at = `+q.store.after(`-1`))
+		time.Sleep(500 * time.Millisecond)
+		end.check(t, 1)
+	})
+}
+
 // What was under way in a process that died runs again, unless it was canceled.
 func TestSweep(t *testing.T) {
 	t.Parallel()
@@ -172,7 +197,7 @@ func TestOutcomeThatIsTooLate(t *testing.T) {
 			want    State
 		}{{1, Running}, {2, Dead}, {2, Dead}} {
 			late := end(underWay(t, q, id, tt.attempt), rivertype.JobStateDiscarded, record{Attempts: 7})
-			if err := q.store.settle(t.Context(), []*change{gone, late}); err != nil {
+			if _, err := q.store.settle(t.Context(), []*change{gone, late}); err != nil {
 				t.Fatal(err)
 			}
 			d := list(t, q, Filter{})[0]
@@ -192,7 +217,7 @@ func TestOutcomeThatIsTooLate(t *testing.T) {
 				assignments = fmt.Sprintf(`state = '%s', attempt = 2, finalized_at = CURRENT_TIMESTAMP`, tt.state)
 			}
 			setJob(t, q, id, assignments)
-			if err := q.store.settle(t.Context(), []*change{delivered}); err != nil {
+			if _, err := q.store.settle(t.Context(), []*change{delivered}); err != nil {
 				t.Fatal(err)
 			}
 			if d := list(t, q, Filter{})[0]; d.State != tt.want || d.Attempts != 8 {

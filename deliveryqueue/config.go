@@ -26,6 +26,34 @@ type Config struct {
 	// the longer attempts of the others. 0: 15 s, as at Amazon SNS.
 	AttemptTimeout time.Duration
 
+	// PerEndpoint is how many attempts Run makes at the same time for one
+	// endpoint, the URL's scheme and host. It makes one until the endpoint's first
+	// response and after an attempt that took longer than a third of
+	// AttemptTimeout. Endpoints with two of these in a row have at most a quarter
+	// of the workers together. 0: a third of Workers.
+	PerEndpoint int
+
+	// RetryStatus reports whether a response with this status is retried, as that
+	// of a delivery.Transport does; webhook.RetryStatus adds 408 and 425. nil: 429
+	// and 5xx are retried, as at Amazon SNS.
+	RetryStatus func(status int) bool
+
+	// MaxRetryAfter is the longest Retry-After that is obeyed: no attempt at the
+	// endpoint, of any delivery, begins before. A longer one counts as this. 0: 1
+	// hour, which is also the most; negative: Retry-After is ignored.
+	MaxRetryAfter time.Duration
+
+	// DisableAfter disables an endpoint when every attempt at it has failed for
+	// this long. Its deliveries then wait, except for one attempt in 5 minutes,
+	// which their policies do not count unless it fails for good. A success
+	// enables the endpoint, and Resume does. 0: endpoints are not disabled.
+	DisableAfter time.Duration
+
+	// OnDisabled is called with an endpoint that is disabled, and with the time of
+	// the first failure. If the process dies, it may not be called. It holds up a
+	// worker. nil: not called.
+	OnDisabled func(endpoint string, since time.Time)
+
 	// Seal and Open encrypt and decrypt the stored request: its URL, its
 	// headers, which may include credentials, and its body. Set both or neither.
 	// If Open returns an error, the delivery becomes a dead letter. nil: the
@@ -41,8 +69,15 @@ type Config struct {
 	DeadLetter func(context.Context, delivery.DeadLetter) error
 
 	// Observe is called once for every attempt, as delivery.Transport.Observe
-	// is. nil: not called.
+	// is, before its outcome is committed. ID returns the delivery's ID for the
+	// context of the attempt's Request. nil: not called.
 	Observe func(awsretry.Attempt)
+
+	// OnOutcome is called with the delivery after each attempt, when the outcome
+	// is committed: it is Delivered, Dead, Canceled, or Waiting for a retry. It may
+	// not be called if the process dies or the connection to the store breaks, and
+	// never twice for one outcome. It holds up a worker. nil: not called.
+	OnOutcome func(Delivery)
 
 	// StopTimeout is how long Run waits, once its context has ended, for the
 	// attempts in progress. Then it cancels them, and the next Run repeats them.
@@ -57,8 +92,9 @@ type Config struct {
 	// PostgreSQL notifies Run of new ones at once. 0: 250 ms.
 	PollInterval time.Duration
 
-	// Logger receives River's log and this package's warnings. nil: nothing is
-	// logged.
+	// Logger receives River's log and this package's. nil: slog.Default receives
+	// what an operator must know, such as a store that has failed for a minute and
+	// an endpoint that is disabled.
 	Logger *slog.Logger
 }
 
@@ -90,6 +126,9 @@ func (c Config) Validate() error {
 	fault(c.AttemptTimeout < 0 || c.AttemptTimeout > maxAttemptTimeout,
 		"AttemptTimeout", c.AttemptTimeout, "above 0 and at most 24h0m0s, or 0 for 15s")
 	fault(c.Workers < 0 || c.Workers > maxWorkers, "Workers", c.Workers, "1 to 10000, or 0 for 10")
+	fault(c.PerEndpoint < 0 || c.PerEndpoint > maxWorkers, "PerEndpoint", c.PerEndpoint, "1 to 10000, or 0 for a third of Workers")
+	fault(c.MaxRetryAfter > longestHold, "MaxRetryAfter", c.MaxRetryAfter, "at most 1h0m0s, 0 for that, or negative")
+	fault(c.DisableAfter < 0, "DisableAfter", c.DisableAfter, "above 0, or 0 for never")
 	fault(c.MaxBody < 0 || c.MaxBody > largestMaxBody, "MaxBody", c.MaxBody, "1 to 67108864 bytes, or 0 for 262144")
 	fault(c.Seal == nil && c.Open != nil, "Seal", "nil and Config.Open is not", "set, or both nil")
 	fault(c.Seal != nil && c.Open == nil, "Open", "nil and Config.Seal is not", "set, or both nil")
@@ -103,12 +142,14 @@ func (c Config) Validate() error {
 func (c Config) withDefaults() Config {
 	c.AttemptTimeout = cmp.Or(c.AttemptTimeout, defaultAttemptTimeout)
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)
+	c.PerEndpoint = cmp.Or(c.PerEndpoint, max(c.Workers/3, 1))
 	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
 	c.StopTimeout = cmp.Or(c.StopTimeout, c.AttemptTimeout+5*time.Second)
 	c.KeepDelivered = cmp.Or(c.KeepDelivered, defaultKeepDelivered)
 	c.PollInterval = cmp.Or(c.PollInterval, defaultPollInterval)
+	c.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, longestHold)
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.New(warnings{})
 	}
 	return c
 }

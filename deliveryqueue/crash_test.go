@@ -23,7 +23,8 @@ import (
 const (
 	workerStore    = "DELIVERYQUEUE_TEST_STORE"
 	workerEndpoint = "DELIVERYQUEUE_TEST_ENDPOINT"
-	quietWorker    = "DELIVERYQUEUE_TEST_WORKER" // the store of one that work runs in
+	workerHanging  = "DELIVERYQUEUE_TEST_HANGING" // an endpoint that hangs
+	quietWorker    = "DELIVERYQUEUE_TEST_WORKER"  // the quiet of one that work runs in
 )
 
 // kills is how often TestCrash kills a process on each store.
@@ -72,11 +73,15 @@ func workUntilKilled() int {
 	go func() {
 		for ctx.Err() == nil {
 			time.Sleep(5 * time.Millisecond)
-			req, err := http.NewRequest("POST", os.Getenv(workerEndpoint), strings.NewReader("hello"))
+			key, to := []string{"good", "good", "again", "bad", "hang"}[rand.N(5)], os.Getenv(workerEndpoint)
+			if key == "hang" {
+				to = os.Getenv(workerHanging)
+			}
+			req, err := http.NewRequest("POST", to, strings.NewReader("hello"))
 			if err != nil {
 				panic(err)
 			}
-			key := fmt.Sprintf("%s-%d", []string{"good", "good", "again", "bad"}[rand.N(4)], rand.Uint64())
+			key += fmt.Sprintf("-%d", rand.Uint64())
 			if _, err := q.Enqueue(ctx, req, Options{Policy: policy, IdempotencyKey: key}); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				continue
@@ -90,17 +95,26 @@ func workUntilKilled() int {
 	return 0
 }
 
-// A counter is an endpoint that counts the requests by key.
+// A counter is an endpoint that counts the requests by key. Those whose key
+// begins with hang wait until it is released.
 type counter struct {
 	mu        sync.Mutex
 	delivered map[string]int // 2xx
 	seen      map[string]int
+	released  chan struct{}
 }
 
 func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body)
 	time.Sleep(2 * time.Millisecond)
 	key := r.Header.Get("Idempotency-Key")
+	if strings.HasPrefix(key, "hang-") {
+		select {
+		case <-c.released:
+		case <-r.Context().Done():
+			return
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen[key]++
@@ -114,23 +128,38 @@ func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// No delivery is lost when processes that enqueue and work are killed, and what
-// is delivered twice is at most what was under way.
+// crashing is how many processes TestCrash has at the same time.
+const crashing = 3
+
+// No delivery is lost when processes that enqueue and work are killed while an
+// endpoint hangs, and what is delivered twice is at most what was under way.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		end := &counter{delivered: make(map[string]int), seen: make(map[string]int)}
-		server := httptest.NewServer(end)
+		end := &counter{delivered: make(map[string]int), seen: make(map[string]int), released: make(chan struct{})}
+		server, hanging := httptest.NewServer(end), httptest.NewServer(end)
 		defer server.Close()
+		defer hanging.Close()
 		q := open(t, store, crashConfig())
 		quickly(q)
 		n, accepted := kills(t), make(map[string]bool)
-		for range n {
-			for _, key := range workAndKill(t, store, server.URL) {
-				accepted[key] = true
-			}
+		var mu sync.Mutex
+		var processes sync.WaitGroup
+		for i := range crashing {
+			processes.Go(func() {
+				for range (n + i) / crashing {
+					keys := workAndKill(t, store, server.URL, hanging.URL)
+					mu.Lock()
+					for _, key := range keys {
+						accepted[key] = true
+					}
+					mu.Unlock()
+				}
+			})
 		}
+		processes.Wait()
 		before := stats(t, q)
+		close(end.released)
 		stop := start(t, q)
 		// Rarely it is River that takes a job over, and then it takes another
 		// leader to run it again.
@@ -150,6 +179,9 @@ func TestCrash(t *testing.T) {
 			want := Delivered
 			if strings.HasPrefix(d.IdempotencyKey, "bad-") {
 				want = Dead
+			}
+			if strings.HasPrefix(d.IdempotencyKey, "hang-") && d.State == Dead && d.Attempts == 3 {
+				want = Dead // each attempt hung
 			}
 			if d.State != want {
 				t.Errorf("%s is %s: %+v", d.IdempotencyKey, d.State, d)
@@ -183,21 +215,24 @@ func TestCrash(t *testing.T) {
 
 // workAndKill kills a process in the middle of its work, and returns the keys
 // of the deliveries that it accepted.
-func workAndKill(t *testing.T, store, endpoint string) (accepted []string) {
+func workAndKill(t *testing.T, store, endpoint, hanging string) (accepted []string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return nil
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), workerStore+"="+store, workerEndpoint+"="+endpoint)
+	cmd.Env = append(os.Environ(), workerStore+"="+store, workerEndpoint+"="+endpoint, workerHanging+"="+hanging)
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return nil
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return nil
 	}
 	var timer *time.Timer
 	lines := bufio.NewScanner(out)

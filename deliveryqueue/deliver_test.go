@@ -124,7 +124,7 @@ func TestManyAreRedriven(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		q := open(t, store, Config{})
-		const n = 2*redriveBatch + 10
+		const n = 2*batchSize + 10
 		for range 200 {
 			enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
 		}
@@ -132,7 +132,7 @@ func TestManyAreRedriven(t *testing.T) {
 		execute(t, q.store.db, fmt.Sprintf(`WITH copies AS (SELECT %[1]s FROM river_job AS a, (SELECT id FROM river_job) AS b)
 			INSERT INTO river_job (%[1]s, state, finalized_at) SELECT %[1]s, 'discarded', CURRENT_TIMESTAMP FROM copies LIMIT %[2]d`,
 			columns, n))
-		for _, tt := range []struct{ limit, want int }{{redriveBatch + 1, redriveBatch + 1}, {0, n - redriveBatch - 1}, {0, 0}} {
+		for _, tt := range []struct{ limit, want int }{{batchSize + 1, batchSize + 1}, {0, n - batchSize - 1}, {0, 0}} {
 			if got, err := q.Redrive(t.Context(), Filter{Limit: tt.limit}); got != tt.want || err != nil {
 				t.Errorf("redrove %d, %v; want %d", got, err, tt.want)
 			}
@@ -153,8 +153,11 @@ func TestManyAttempts(t *testing.T) {
 		for _, attempts := range []int{100_014, 100_015} {
 			id := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: delivery.AWSManaged()})
 			meta := fmt.Sprintf(`{"output": {"attempts": %d}}`, attempts)
-			execute(t, q.store.db, q.store.query(
-				`UPDATE river_job SET metadata = $1 WHERE id = $2`), meta, id)
+			merged := `metadata || $1::jsonb`
+			if q.store.sqlite {
+				merged = `jsonb_patch(metadata, $1)`
+			}
+			execute(t, q.store.db, q.store.query(`UPDATE river_job SET metadata = `+merged+` WHERE id = $2`), meta, id)
 		}
 		start(t, q)
 		waitFor(t, q, Stats{Waiting: 1, Dead: 1})

@@ -32,8 +32,9 @@ type Options struct {
 	Delay time.Duration
 
 	// Deadline is when the delivery is given up: no attempt begins later, and it is
-	// a dead letter with the reason "deadline" as soon as no attempt can begin
-	// earlier. The zero time: the policy ends it.
+	// a dead letter with the reason "deadline" as soon as its policy has no attempt
+	// earlier, or when its endpoint is no longer left alone. The zero time: the
+	// policy ends it.
 	Deadline time.Time
 }
 
@@ -46,7 +47,8 @@ const crashLimit = 1000
 // than Config.MaxBody. The request's context is not used.
 //
 // After an error of ctx or of the connection to the store, the delivery may be
-// stored. Enqueue waits up to 5 s for an SQLite file that another process
+// stored. Enqueue returns an error if the SQLite file was deleted or replaced
+// while it was open. Enqueue waits up to 5 s for an SQLite file that another process
 // has locked, even if ctx ends earlier.
 func (q *Queue) Enqueue(ctx context.Context, req *http.Request, o Options) (int64, error) {
 	return q.enqueue(ctx, req, o, q.store.insert)
@@ -79,6 +81,9 @@ func (s *store) within(tx any) insertFunc {
 
 func (q *Queue) enqueue(ctx context.Context, req *http.Request, o Options, insert insertFunc) (int64, error) {
 	job, err := q.job(req, o)
+	if err == nil {
+		err = q.store.check()
+	}
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}
@@ -86,6 +91,7 @@ func (q *Queue) enqueue(ctx context.Context, req *http.Request, o Options, inser
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}
+	q.asked.give()
 	return result.Job.ID, nil
 }
 
@@ -115,6 +121,9 @@ func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) 
 			all = append(all, job)
 		}
 	}
+	if fault == nil {
+		fault = q.store.check()
+	}
 	if fault != nil {
 		return nil, fmt.Errorf("deliveryqueue: EnqueueMany: %w", fault)
 	}
@@ -125,6 +134,7 @@ func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) 
 	if err != nil {
 		return nil, fmt.Errorf("deliveryqueue: EnqueueMany: %w", err)
 	}
+	q.asked.give()
 	ids := make([]int64, len(results))
 	for i, result := range results {
 		ids[i] = result.Job.ID

@@ -102,7 +102,7 @@ func encodeAndRead(t *testing.T, q *Queue, req *http.Request, o Options) (m unre
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err = q.read(a.raw); err != nil {
+	if m, err = q.read(a.raw, h); err != nil {
 		t.Fatal(err)
 	}
 	return m, h.Key

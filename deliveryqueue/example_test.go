@@ -15,6 +15,7 @@ import (
 
 	"example.com/awsretry/delivery"
 	"example.com/awsretry/deliveryqueue"
+	"example.com/awsretry/deliveryqueue/webhook"
 )
 
 // deliver stores a delivery and works the queue until ctx ends.
@@ -150,4 +151,53 @@ func ExampleQueue_EnqueueTx() {
 		return tx.Commit()
 	}
 	_ = save
+}
+
+// guarded opens a queue for endpoints that may fail for long.
+func guarded(ctx context.Context, store string) (*deliveryqueue.Queue, error) {
+	return deliveryqueue.Open(ctx, store, deliveryqueue.Config{
+		RetryStatus:  webhook.RetryStatus,
+		DisableAfter: 24 * time.Hour,
+		OnDisabled: func(endpoint string, since time.Time) {
+			log.Printf("%s has been failing since %v", endpoint, since)
+		},
+	})
+}
+
+// An endpoint is paused, and its deliveries are canceled.
+func ExampleQueue_Pause() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	queue, err := guarded(ctx, filepath.Join(dir, "deliveries.db"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer queue.Close()
+	const endpoint = "https://hooks.example.com"
+	if err := queue.Pause(ctx, endpoint); err != nil {
+		log.Fatal(err)
+	}
+	req, err := http.NewRequest("POST", endpoint+"/orders", strings.NewReader("{}"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := queue.Enqueue(ctx, req, deliveryqueue.Options{}); err != nil {
+		log.Fatal(err)
+	}
+	all, err := queue.Endpoints(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, e := range all {
+		fmt.Println(e.URL, e.Waiting, "waiting, paused:", !e.Paused.IsZero())
+	}
+	n, err := queue.CancelAll(ctx, deliveryqueue.Filter{Endpoint: endpoint})
+	fmt.Println(n, "canceled", err)
+	// Output:
+	// https://hooks.example.com 1 waiting, paused: true
+	// 1 canceled <nil>
 }

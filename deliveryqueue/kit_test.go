@@ -179,6 +179,14 @@ func enqueue(t testing.TB, q *Queue, req *http.Request, o Options) int64 {
 	return id
 }
 
+// hasResponded makes the store know an endpoint as one that responds.
+func hasResponded(t testing.TB, q *Queue, endpoint string) {
+	t.Helper()
+	if err := q.store.setHealth(t.Context(), endpoint, false, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func parse(t testing.TB, text string) *delivery.Policy {
 	t.Helper()
 	policy, err := delivery.Parse([]byte(text))

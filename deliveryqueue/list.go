@@ -1,10 +1,14 @@
 package deliveryqueue
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,6 +69,21 @@ type Delivery struct {
 	// "unreadable" if the row could not be read; or "crashed" if the process
 	// died during 1,000 attempts.
 	Reason string
+
+	Last []Result // of the last five attempts, the latest last
+}
+
+// A Result is how an attempt ended.
+type Result struct {
+	Start   time.Time     // of the attempt
+	Elapsed time.Duration // until the beginning of the response's body was read
+	Status  int           // of the response; 0 if there was none
+	Err     string        // at most 256 bytes; "" if there was a response
+
+	// Body is the beginning of the response's body, at most 512 bytes, without
+	// control characters. It is "" if Config.Seal is set, because it would be
+	// stored in the clear.
+	Body string
 }
 
 // A Filter selects deliveries. The zero value selects all.
@@ -88,11 +107,7 @@ func (s *store) where(f Filter) (string, []any, error) {
 		return "", nil, fmt.Errorf("Filter.Limit is %d; it must be above 0, or 0 for no limit", f.Limit)
 	}
 	if len(f.IDs) > 0 {
-		var list []string
-		for _, id := range f.IDs {
-			list = append(list, fmt.Sprint(id))
-		}
-		where += " AND id IN (" + strings.Join(list, ", ") + ")"
+		where += " AND id IN " + idList(f.IDs)
 	}
 	if f.State != "" {
 		names, ok := riverStates[f.State]
@@ -115,52 +130,95 @@ func (s *store) where(f Filter) (string, []any, error) {
 	return where, params, nil
 }
 
-const pageSize = 500
+const (
+	pageSize  = 500
+	idsAtOnce = 100_000
+)
 
 // List yields the deliveries that f selects, in the order in which they were
-// enqueued. It reads them in pages, so it may miss changes that are made while
-// it runs. It stops after an error, which it yields with the zero Delivery.
+// enqueued. It reads up to 100,000 of their IDs and then the deliveries in
+// pages, so it may miss changes that are made while it runs. It stops after an
+// error, which it yields with the zero Delivery.
 func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[Delivery, error] {
 	return func(yield func(Delivery, error) bool) {
-		after, left := int64(0), f.Limit
-		for {
-			size := pageSize
-			if f.Limit > 0 {
-				size = min(size, left)
-			}
-			page, err := q.page(ctx, f, after, size)
-			if err != nil {
-				yield(Delivery{}, fmt.Errorf("deliveryqueue: List: %w", err))
-				return
-			}
-			for _, d := range page {
-				if !yield(d, nil) {
-					return
-				}
-				after = d.ID
-			}
-			left -= len(page)
-			if len(page) < size || f.Limit > 0 && left <= 0 {
-				return
-			}
+		if err := q.list(ctx, f, yield); err != nil {
+			yield(Delivery{}, fmt.Errorf("deliveryqueue: List: %w", err))
 		}
 	}
 }
 
-// page reads one page into memory, so that the caller can use the store while
-// List yields it.
-func (q *Queue) page(ctx context.Context, f Filter, after int64, size int) ([]Delivery, error) {
+func (q *Queue) list(ctx context.Context, f Filter, yield func(Delivery, error) bool) error {
 	where, params, err := q.store.where(f)
+	if err != nil {
+		return err
+	}
+	after, left := int64(0), cmp.Or(f.Limit, math.MaxInt)
+	for {
+		// A page by the filter would be found by sorting all that it selects.
+		size := min(idsAtOnce, left)
+		ids, err := q.store.ids(ctx, q.store.reading, fmt.Sprintf(
+			`SELECT id FROM river_job WHERE %s AND id > %d ORDER BY id LIMIT %d`, where, after, size), params)
+		if err != nil {
+			return err
+		}
+		for chunk := range slices.Chunk(ids, pageSize) {
+			page, err := q.page(ctx, chunk)
+			if err != nil {
+				return err
+			}
+			for _, d := range page {
+				if f.State != "" && d.State != f.State { // it has changed meanwhile
+					continue
+				}
+				if !yield(d, nil) {
+					return nil
+				}
+			}
+			after = chunk[len(chunk)-1]
+		}
+		left -= len(ids)
+		if len(ids) < size || left == 0 {
+			return nil
+		}
+	}
+}
+
+// ids returns the IDs that a statement returns.
+func (s *store) ids(ctx context.Context, db *sql.DB, statement string, params []any) (ids []int64, err error) {
+	rows, err := db.QueryContext(ctx, s.query(statement), params...)
 	if err != nil {
 		return nil, err
 	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// idList returns the IDs as an SQL list.
+func idList(ids []int64) string {
+	var list []string
+	for _, id := range ids {
+		list = append(list, strconv.FormatInt(id, 10))
+	}
+	return "(" + strings.Join(list, ", ") + ")"
+}
+
+// page reads deliveries into memory, so that the caller can use the store while
+// List yields them.
+func (q *Queue) page(ctx context.Context, ids []int64) ([]Delivery, error) {
 	text := "metadata"
 	if q.store.sqlite {
 		text = "json(" + q.store.metadata() + ")"
 	}
-	rows, err := q.store.reading.QueryContext(ctx, q.store.query(fmt.Sprintf(
-		`SELECT id, state, %s, created_at, scheduled_at, finalized_at FROM river_job
-		WHERE %s AND id > %d ORDER BY id LIMIT %d`, text, where, after, size)), params...)
+	rows, err := q.store.reading.QueryContext(ctx, fmt.Sprintf(
+		`SELECT id, state, %s, created_at, scheduled_at, finalized_at FROM river_job WHERE id IN %s ORDER BY id`,
+		text, idList(ids)))
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +239,7 @@ func (q *Queue) page(ctx context.Context, f Filter, after int64, size int) ([]De
 		if d.State == Waiting {
 			d.Next = times[1].Time
 		}
-		d.describe(meta)
+		d.describe(readMetadata(meta))
 		for _, t := range times {
 			if t.damaged != "" {
 				d.Reason, d.Err = reasonUnreadable, fmt.Sprintf("a time of the row is %.40q", t.damaged)
@@ -211,11 +269,16 @@ func (t *storedTime) Scan(v any) error {
 	return nil
 }
 
-// describe sets the fields that the metadata has.
-func (d *Delivery) describe(raw []byte) {
-	m, err := readMetadata(raw)
+// describe sets the fields that the metadata has, which err says is damaged.
+func (d *Delivery) describe(m metadata, err error) {
 	d.Method, d.URL, d.IdempotencyKey = m.Head.Method, m.Head.URL, m.Head.Key
 	d.Attempts, d.Status, d.Err, d.Reason = m.Record.Attempts, m.Record.Status, m.Record.Err, m.Record.Reason
+	for _, r := range m.Record.Last {
+		d.Last = append(d.Last, Result{
+			Start: time.UnixMicro(r.At), Elapsed: time.Duration(r.Took) * time.Microsecond,
+			Status: r.Status, Err: r.Err, Body: r.Body,
+		})
+	}
 	switch {
 	case err != nil:
 		d.Reason, d.Err = reasonUnreadable, err.Error()

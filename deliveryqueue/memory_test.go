@@ -16,7 +16,7 @@ func TestMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var begun atomic.Int64
 			release := make(chan struct{})
-			q := open(t, store(t), Config{MaxBody: body, Workers: workers,
+			q := open(t, store(t), Config{MaxBody: body, Workers: workers, PerEndpoint: workers,
 				Base: roundTripper(func(req *http.Request) (*http.Response, error) {
 					begun.Add(1)
 					select {
@@ -25,6 +25,7 @@ func TestMemory(t *testing.T) {
 					}
 					return noContent(req)
 				})})
+			hasResponded(t, q, "http://endpoint.test")
 			text := strings.Repeat("x", body)
 			for range n {
 				enqueue(t, q, post(t, "http://endpoint.test", text), Options{})

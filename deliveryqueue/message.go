@@ -91,16 +91,17 @@ func (m *message) policy() (*delivery.Policy, error) {
 
 // unread is a stored delivery whose request is still encoded.
 type unread struct {
-	policy   *delivery.Policy
-	letter   []byte
-	deadline int64 // in Unix microseconds; 0: none
+	policy     *delivery.Policy
+	policyText string // as it is stored
+	letter     []byte
+	deadline   int64 // in Unix microseconds; 0: none
 }
 
 // ended reports whether no attempt may begin at t.
 func (u unread) ended(t time.Time) bool { return u.deadline != 0 && t.UnixMicro() > u.deadline }
 
-// read decodes and checks what encode wrote.
-func (q *Queue) read(raw []byte) (unread, error) {
+// read decodes and checks what encode wrote beside the head.
+func (q *Queue) read(raw []byte, h head) (unread, error) {
 	var m message
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return unread{}, err
@@ -121,9 +122,16 @@ func (q *Queue) read(raw []byte) (unread, error) {
 			return unread{}, fmt.Errorf("Config.Open: %w", err)
 		}
 	}
-	u := unread{policy, m.Letter, m.Deadline}
-	_, err = u.request(context.Background())
-	return u, err
+	u := unread{policy, m.Fixed + " " + string(m.Policy), m.Letter, m.Deadline}
+	req, err := u.request(context.Background())
+	if err != nil {
+		return unread{}, err
+	}
+	// A sealed request that was moved to another row would be sent for that one.
+	if req.Header.Get(keyHeader) != h.Key || endpointOf(req.URL) != h.Endpoint {
+		return unread{}, errors.New("its request is that of another delivery: the key or the endpoint differs from what List shows")
+	}
+	return u, nil
 }
 
 // unseal calls Config.Open. It turns a panic into an error, because River would
@@ -175,7 +183,7 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	if err := letters.Write(&letter, delivery.DeadLetter{Request: own}, time.Now()); err != nil {
 		return args{}, head{}, err
 	}
-	h, _, err := letters.Read(bytes.NewReader(letter.Bytes()), int64(letter.Len()))
+	h, sent, err := letters.Read(bytes.NewReader(letter.Bytes()), int64(letter.Len()))
 	if err != nil {
 		return args{}, head{}, err
 	}
@@ -193,7 +201,7 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 		return args{}, head{}, err
 	}
 	raw, err := json.Marshal(m)
-	return args{raw}, head{Method: h.Method, URL: h.URL, Endpoint: endpointOf(own.URL), Key: key}, err
+	return args{raw}, head{Method: h.Method, URL: h.URL, Endpoint: endpointOf(sent.URL), Key: key}, err
 }
 
 // takeBody reads and closes the request's body.

@@ -2,19 +2,33 @@ package deliveryqueue
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 )
 
 // schemaVersion is the version of this package's tables.
-const schemaVersion = 1
+const schemaVersion = 2
 
-// ownTables creates this package's tables. Times are in microseconds.
-var ownTables = []string{
-	`CREATE TABLE IF NOT EXISTS deliveryqueue_schema (version integer PRIMARY KEY)`,
-	`CREATE TABLE IF NOT EXISTS deliveryqueue_endpoint (
-		endpoint text PRIMARY KEY, next_at bigint NOT NULL, tail_at bigint NOT NULL)`,
-	`INSERT INTO deliveryqueue_schema (version) VALUES (1) ON CONFLICT DO NOTHING`,
+// ownTables returns the statements that create this package's tables from
+// version on. Times are in Unix microseconds, and 0 is none. tail_at is for
+// processes of version 1 that still run, which know and write next_at alone.
+func (s *store) ownTables(version int) []string {
+	var all []string
+	if version < 1 {
+		all = append(all, `CREATE TABLE IF NOT EXISTS deliveryqueue_endpoint (
+			endpoint text PRIMARY KEY, next_at bigint NOT NULL, tail_at bigint NOT NULL)`)
+	}
+	return append(all,
+		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN slow integer NOT NULL DEFAULT -1`,
+		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN per_second integer NOT NULL DEFAULT 0`,
+		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN failing_since bigint NOT NULL DEFAULT 0`,
+		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN disabled_at bigint NOT NULL DEFAULT 0`,
+		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN paused_at bigint NOT NULL DEFAULT 0`,
+		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN alone_until bigint NOT NULL DEFAULT 0`,
+		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN used_at bigint NOT NULL DEFAULT 0`,
+		fmt.Sprintf(`INSERT INTO deliveryqueue_schema (version) VALUES (%d)`, schemaVersion))
 }
 
 const (
@@ -50,16 +64,86 @@ func (s *store) migrateOnce(ctx context.Context) error {
 	if err := s.checkVersion(ctx, "River", newest, `SELECT max(version) FROM river_migration`); err != nil {
 		return err
 	}
-	const own = `SELECT max(version) FROM deliveryqueue_schema`
-	if err := s.checkVersion(ctx, "deliveryqueue", schemaVersion, own); err == nil || isNewer(err) {
-		return err // a user who may not create tables returns here
+	if err := s.updateOwn(ctx); err != nil {
+		return err
 	}
-	for _, statement := range ownTables {
-		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("making the tables: %w", err)
+	return s.addIndexes(ctx)
+}
+
+// addIndexes creates the indexes of River's table that are missing. An update of
+// River may drop them with it.
+func (s *store) addIndexes(ctx context.Context) error {
+	exists := `SELECT count(*) FROM pg_indexes WHERE indexname = $1 AND schemaname = current_schema`
+	if s.sqlite {
+		exists = `SELECT count(*) FROM sqlite_master WHERE name = $1`
+	}
+	for name, index := range map[string]string{
+		"deliveryqueue_due":   `, scheduled_at, id) WHERE ` + s.available(),
+		"deliveryqueue_aside": `, state, id) WHERE ` + aside,
+	} {
+		var have int
+		if err := s.db.QueryRowContext(ctx, s.query(exists), name).Scan(&have); err != nil {
+			return err
+		}
+		if have > 0 { // a user who may not create one goes on
+			continue
+		}
+		if _, err := s.db.ExecContext(ctx,
+			`CREATE INDEX IF NOT EXISTS `+name+` ON river_job (`+s.endpoint()+index); err != nil {
+			return err
 		}
 	}
-	return s.checkVersion(ctx, "deliveryqueue", schemaVersion, own)
+	return nil
+}
+
+// updateOwn creates this package's tables or updates them.
+func (s *store) updateOwn(ctx context.Context) error {
+	const own = `SELECT COALESCE(max(version), 0) FROM deliveryqueue_schema`
+	var version int
+	if err := s.db.QueryRowContext(ctx, own).Scan(&version); err == nil && version >= schemaVersion {
+		return s.checkVersion(ctx, "deliveryqueue", schemaVersion, own) // a user who may not create tables returns here
+	}
+	if _, err := s.db.ExecContext(ctx,
+		`CREATE TABLE IF NOT EXISTS deliveryqueue_schema (version integer PRIMARY KEY)`); err != nil {
+		return fmt.Errorf("making the tables: %w", err)
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := s.update(ctx, tx, own); err != nil {
+		return errors.Join(fmt.Errorf("making the tables: %w", err), ignoreDone(tx.Rollback()))
+	}
+	return tx.Commit()
+}
+
+// update updates this package's tables in a transaction.
+func (s *store) update(ctx context.Context, tx *sql.Tx, own string) error {
+	if !s.sqlite {
+		if _, err := tx.ExecContext(ctx, `LOCK TABLE deliveryqueue_schema`); err != nil {
+			return err
+		}
+	}
+	var version int
+	if err := tx.QueryRowContext(ctx, own).Scan(&version); err != nil {
+		return err
+	}
+	if version >= schemaVersion { // another process was here
+		return nil
+	}
+	for _, statement := range s.ownTables(version) {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ignoreDone(err error) error {
+	if errors.Is(err, sql.ErrTxDone) {
+		return nil
+	}
+	return err
 }
 
 func (s *store) checkVersion(ctx context.Context, whose string, known int, query string) error {

@@ -33,11 +33,11 @@ func TestPageIsTested(t *testing.T) {
 		t.Fatal(err)
 	}
 	var examples strings.Builder
-	for _, name := range append(names, "../interop/deadletter_sqs_test.go") {
+	for _, name := range append(names, "otelqueue/example_test.go", "../interop/deadletter_sqs_test.go") {
 		examples.WriteString(readPage(t, name))
 	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, -1)
-	if len(blocks) < 3 {
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page+readPage(t, "../docs/ENDPOINTS.md"), -1)
+	if len(blocks) < 5 {
 		t.Errorf("only %d blocks of Go", len(blocks))
 	}
 	for _, block := range blocks {

@@ -3,6 +3,7 @@ package deliveryqueue
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -11,10 +12,13 @@ import (
 // concurrent use. Open returns one; the zero value is not usable.
 type Queue struct {
 	config Config
+	river  *slog.Logger // for River
 	store  store
 	timing timing
 
-	settling *group
+	settling   *group
+	transports transports
+	asked      signal // for the fetchers of Run
 }
 
 // timing has the durations that tests shorten.
@@ -23,17 +27,20 @@ type timing struct {
 	settle time.Duration // how long the outcome of an attempt waits for the store
 	rescue time.Duration // how long after an attempt must have ended its process counts as dead
 	sweep  time.Duration // between two searches for such attempts
+	probe  time.Duration // between two attempts at a disabled endpoint
+	outage time.Duration // how long the store fails before that is logged, and again each time
 }
 
 var defaultTiming = timing{
-	hold: longestAhead, settle: 30 * time.Second, rescue: 5 * time.Second, sweep: 5 * time.Second,
+	hold: longestWait, settle: 30 * time.Second, rescue: 5 * time.Second, sweep: 5 * time.Second,
+	probe: 5 * time.Minute, outage: time.Minute,
 }
 
 // Open opens a store: a PostgreSQL database if store begins with postgres:// or
-// postgresql://, or with a keyword such as host=, and otherwise an SQLite file, which Open creates if it is
-// missing, readable by its owner only. Open creates or updates River's tables
-// and its own. It returns an error if a newer version of either has updated
-// them.
+// postgresql://, or with a keyword such as host=, and otherwise an SQLite file,
+// which Open creates if it is missing, readable by its owner only. Open creates
+// or updates River's tables and its own. It returns an error if a newer version
+// of either has updated them.
 //
 // Give the queue a database of its own, or, by the URL's search_path, a schema.
 // The settings of Run apply to all of River's jobs there, and those of another
@@ -45,12 +52,16 @@ func Open(ctx context.Context, store string, config Config) (*Queue, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
+	river := config.Logger
+	if river == nil {
+		river = slog.New(slog.DiscardHandler)
+	}
 	config = config.withDefaults()
-	s, err := openStore(ctx, store, config.Logger)
+	s, err := openStore(ctx, store, river)
 	if err != nil {
 		return nil, fmt.Errorf("deliveryqueue: Open: %w", err)
 	}
-	return &Queue{config: config, store: s, timing: defaultTiming, settling: newGroup()}, nil
+	return &Queue{config: config, river: river, store: s, timing: defaultTiming, settling: newGroup(), asked: make(signal, 1)}, nil
 }
 
 // Close closes the store. Call it after each Run has returned. Deliveries stay

@@ -3,6 +3,7 @@ package deliveryqueue
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,28 +35,48 @@ type record struct {
 	Status   int    `json:"status"` // of the last response; 0 if there was none
 	Err      string `json:"error"`  // of the last attempt; "" if there was a response
 	Reason   string `json:"reason"` // why it failed for good; "" if it has not
-	Turn     int64  `json:"turn"`   // the next attempt's turn at the throttle, in Unix microseconds; 0 if it has none
+
+	Last []result `json:"last"` // the last attempts, the latest last
 }
 
-const maxErrText = 4 << 10
+// A result is how an attempt ended.
+type result struct {
+	At     int64  `json:"at"`               // when it began, in Unix microseconds
+	Took   int64  `json:"took"`             // up to the beginning of the body, in microseconds
+	Status int    `json:"status,omitempty"` // 0 if there was no response
+	Err    string `json:"error,omitempty"`
+	Body   string `json:"body,omitempty"` // its beginning
+}
+
+const (
+	maxErrText  = 4 << 10
+	maxLastErr  = 256
+	keptResults = 5
+)
 
 // after returns the record after attempt a.
-func (r record) after(a awsretry.Attempt) record {
-	r = record{Attempts: a.Number}
+func (r record) after(a awsretry.Attempt, began time.Time, took time.Duration, beginning []byte) record {
+	last := result{At: began.UnixMicro(), Took: took.Microseconds()}
+	next := record{Attempts: a.Number}
 	if a.Response != nil {
-		r.Status = a.Response.StatusCode
+		next.Status, last.Status = a.Response.StatusCode, a.Response.StatusCode
 	}
-	r.setErr(a.Err)
-	return r
+	next.setErr(a.Err)
+	last.Err, last.Body = shorten(next.Err, maxLastErr), redact.Text(shorten(string(beginning), beginningSize))
+	next.Last = append(slices.Clone(r.Last), last)
+	next.Last = next.Last[max(0, len(next.Last)-keptResults):]
+	return next
 }
+
+// shorten returns at most n bytes of text, as UTF-8.
+func shorten(text string, n int) string { return strings.ToValidUTF8(text[:min(len(text), n)], "") }
 
 func (r *record) setErr(err error) {
 	if err == nil {
 		r.Err = ""
 		return
 	}
-	text := redact.Error(err) // it may quote a server
-	r.Err = strings.ToValidUTF8(text[:min(len(text), maxErrText)], "")
+	r.Err = shorten(redact.Error(err), maxErrText) // it may quote a server
 }
 
 // metadata is the metadata of a job.
@@ -72,5 +93,3 @@ func readMetadata(raw []byte) (metadata, error) {
 
 // update returns the update of a job's metadata.
 func (r record) update() map[string]record { return map[string]record{rivertype.MetadataKeyOutput: r} }
-
-func (r record) turn() time.Time { return time.UnixMicro(r.Turn) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/riverqueue/river/rivertype"
 )
 
@@ -46,6 +47,38 @@ func (q *Queue) Cancel(ctx context.Context, id int64) error {
 	return nil
 }
 
+// CancelAll cancels the deliveries that f selects, as Cancel does, also dead
+// letters, and returns their number, also with an error. An attempt in progress
+// is not cut off; its delivery is canceled unless it succeeds or is the last.
+// Filter.State must be Waiting, Running, Dead or "", and something must be set:
+// for all deliveries, set Before to the present.
+func (q *Queue) CancelAll(ctx context.Context, f Filter) (n int, err error) {
+	switch {
+	case f.State == Delivered || f.State == Canceled:
+		err = fmt.Errorf("Filter.State is %q; it must be waiting, running or dead, or empty", f.State)
+	case len(f.IDs) == 0 && f.State == "" && f.Endpoint == "" && f.Before.IsZero() && f.Limit == 0:
+		err = errors.New("the Filter is empty; to cancel all deliveries, set Before to the present")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("deliveryqueue: CancelAll: %w", err)
+	}
+	now, state := q.store.after(`0`), `::river_job_state`
+	marked := `metadata || jsonb_build_object('cancel_attempted_at', ` + now + `)`
+	if q.store.sqlite {
+		state = ``
+		marked = `jsonb_patch(` + q.store.metadata() + `, jsonb_object('cancel_attempted_at', ` + now + `))`
+	}
+	n, err = q.inBatches(ctx, f, fmt.Sprintf(`UPDATE river_job SET
+			state = (CASE WHEN state = 'running' THEN 'running' ELSE 'cancelled' END)%[1]s,
+			finalized_at = CASE WHEN state <> 'running' THEN %[2]s END,
+			metadata = CASE WHEN state = 'running' THEN %[3]s ELSE metadata END`, state, now, marked),
+		`state NOT IN ('cancelled', 'completed')`)
+	if err != nil {
+		return n, fmt.Errorf("deliveryqueue: CancelAll: %w", err)
+	}
+	return n, nil
+}
+
 // dropDeadLetter cancels a dead letter. It returns an error if the delivery is
 // no longer one.
 func (q *Queue) dropDeadLetter(ctx context.Context, id int64) error {
@@ -74,51 +107,53 @@ func (q *Queue) Redrive(ctx context.Context, f Filter) (n int, err error) {
 		return 0, fmt.Errorf("deliveryqueue: Redrive: Filter.State is %.20q; it must be dead, or empty", f.State)
 	}
 	f.State = Dead
-	where, params, err := q.store.where(f)
-	if err != nil {
-		return 0, fmt.Errorf("deliveryqueue: Redrive: %w", err)
-	}
-	for last := int64(0); ; { // what fails again meanwhile is not redriven once more
-		batch := redriveBatch
-		if f.Limit > 0 {
-			batch = min(batch, f.Limit-n)
-		}
-		ids, err := q.redrive(ctx, fmt.Sprintf("%s AND id > %d", where, last), params, batch)
-		if err != nil {
-			return n, fmt.Errorf("deliveryqueue: Redrive: %w", err)
-		}
-		if n += len(ids); len(ids) < batch || n == f.Limit {
-			return n, nil
-		}
-		last = slices.Max(ids)
-	}
-}
-
-// redriveBatch is how many dead letters a statement redrives.
-const redriveBatch = 5000
-
-// redrive redrives the first of the dead letters that a condition selects, and
-// returns their IDs.
-func (q *Queue) redrive(ctx context.Context, where string, params []any, batch int) (ids []int64, err error) {
 	fresh := "metadata - 'output' - 'cancel_attempted_at'"
 	if q.store.sqlite {
 		fresh = `jsonb_patch(` + q.store.metadata() + `, '{"output": null, "cancel_attempted_at": null}')`
 	}
-	rows, err := q.store.db.QueryContext(ctx, q.store.query(fmt.Sprintf(
-		`UPDATE river_job SET state = 'available', priority = %d, attempt = 0, finalized_at = NULL,
-			metadata = %s, scheduled_at = %s
-		WHERE id IN (SELECT id FROM river_job WHERE %s ORDER BY id LIMIT %d) AND state = 'discarded' RETURNING id`,
-		priority, fresh, q.store.after(`0`), where, batch)), params...)
+	n, err = q.inBatches(ctx, f, fmt.Sprintf(`UPDATE river_job SET state = 'available', priority = %d, attempt = 0,
+		finalized_at = NULL, metadata = %s, scheduled_at = %s`, priority, fresh, q.store.after(`0`)), `state = 'discarded'`)
 	if err != nil {
-		return nil, err
+		return n, fmt.Errorf("deliveryqueue: Redrive: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
+	q.asked.give()
+	return n, nil
+}
+
+// batchSize is how many deliveries a statement of Redrive and CancelAll changes.
+const batchSize = 5000
+
+// deadlocked reports whether PostgreSQL ended a statement so that another could go
+// on.
+func deadlocked(err error) bool {
+	var failed *pgconn.PgError
+	return errors.As(err, &failed) && failed.Code == "40P01"
+}
+
+// inBatches changes the deliveries that f selects by an update, if they meet a
+// condition, and returns their number.
+func (q *Queue) inBatches(ctx context.Context, f Filter, update, condition string) (n int, err error) {
+	where, params, err := q.store.where(f)
+	if err != nil {
+		return 0, err
+	}
+	for last := int64(0); ; { // what fails again meanwhile is not redriven once more
+		batch := batchSize
+		if f.Limit > 0 {
+			batch = min(batch, f.Limit-n)
 		}
-		ids = append(ids, id)
+		ids, err := q.store.ids(ctx, q.store.db, fmt.Sprintf(
+			`%s WHERE id IN (SELECT id FROM river_job WHERE %s AND %s AND id > %d ORDER BY id LIMIT %d) AND %s RETURNING id`,
+			update, where, condition, last, batch, condition), params)
+		if deadlocked(err) && ctx.Err() == nil { // with outcomes that were committed meanwhile
+			continue
+		}
+		if err != nil {
+			return n, err
+		}
+		if n += len(ids); len(ids) == 0 || n == f.Limit {
+			return n, nil
+		}
+		last = slices.Max(ids)
 	}
-	return ids, rows.Err()
 }

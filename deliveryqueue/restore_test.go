@@ -9,7 +9,8 @@ func TestRestore(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		slow, other := newEndpoint(t, 204), newEndpoint(t, 204)
 		slow.hold = make(chan struct{})
-		q := open(t, store, Config{Workers: n})
+		q := open(t, store, Config{Workers: n, PerEndpoint: n})
+		hasResponded(t, q, slow.URL)
 		for range n {
 			enqueue(t, q, post(t, slow.URL, "old"), Options{})
 		}

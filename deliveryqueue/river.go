@@ -25,7 +25,7 @@ type jobs interface {
 	insertTx(ctx context.Context, tx any, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 	insertMany(ctx context.Context, all []river.InsertManyParams) ([]*rivertype.JobInsertResult, error)
 	cancel(ctx context.Context, id int64) (*rivertype.JobRow, error)
-	runner(config *river.Config) (runner, error)
+	runner(config *river.Config, f *fetcher) (runner, error)
 	migrateRiver(ctx context.Context) (newest int, err error)
 }
 
@@ -76,8 +76,8 @@ func (j *riverJobs[Tx]) cancel(ctx context.Context, id int64) (*rivertype.JobRow
 	return j.client.JobCancel(ctx, id)
 }
 
-func (j *riverJobs[Tx]) runner(config *river.Config) (runner, error) {
-	return river.NewClient(j.driver, config)
+func (j *riverJobs[Tx]) runner(config *river.Config, f *fetcher) (runner, error) {
+	return river.NewClient[Tx](fairDriver[Tx]{j.driver, f}, config)
 }
 
 // migrateRiver updates River's tables, and returns the newest version that this

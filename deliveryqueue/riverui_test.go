@@ -1,9 +1,13 @@
 package deliveryqueue
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 )
 
@@ -62,4 +66,41 @@ func retry(t *testing.T, client *river.Client[*sql.Tx], id int64) error {
 func remove(t *testing.T, client *river.Client[*sql.Tx], id int64) error {
 	_, err := client.JobDelete(t.Context(), id)
 	return err
+}
+
+// A pause of the queue holds for all deliveries.
+func TestRiverUIPause(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		end := newEndpoint(t, 200)
+		q := open(t, store, Config{})
+		enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		start(t, q)
+		waitFor(t, q, Stats{Delivered: 1})
+		var pause, resume func(context.Context, string, *river.QueuePauseOpts) error
+		switch jobs := q.store.jobs.(type) {
+		case *riverJobs[*sql.Tx]:
+			pause, resume = jobs.client.QueuePause, jobs.client.QueueResume
+		case *riverJobs[pgx.Tx]:
+			pause, resume = jobs.client.QueuePause, jobs.client.QueueResume
+		}
+		// River does not hear of a pause in PostgreSQL before it listens.
+		for held := false; !held; {
+			if err := errors.Join(resume(t.Context(), queueName, nil), pause(t.Context(), queueName, nil)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Second) // River looks every 2 s in SQLite
+			before := len(end.requests())
+			if before > 2 {
+				t.Fatal("the pause does not hold")
+			}
+			enqueue(t, q, post(t, end.URL, "hello"), Options{})
+			time.Sleep(200 * time.Millisecond)
+			held = len(end.requests()) == before
+		}
+		if err := resume(t.Context(), queueName, nil); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it goes on", func() bool { return stats(t, q).open() == 0 })
+	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// fetchCooldown is the least time between two fetches of deliveries.
-const fetchCooldown = 10 * time.Millisecond
+// fetchCooldown is the time between two fetches of deliveries.
+const fetchCooldown = time.Millisecond
 
 // forever disables River's cleaning and rescuing. River's own value for that,
 // -1, is not accepted by every setting.
@@ -24,12 +24,16 @@ const cutOff = 5 * time.Second
 // Run makes the attempts until ctx ends, Config.Workers at a time. Then it
 // takes no more deliveries and waits at most Config.StopTimeout for the
 // attempts in progress. It returns nil if all have ended. Otherwise it cancels
-// them, waits at most 5 s, and returns an error; the next Run repeats them.
+// them, waits at most 5 s, and returns an error; the next Run repeats them. It
+// also stops, and returns an error, if the SQLite file is deleted or replaced.
 //
 // Any number of processes may run the same store.
 func (q *Queue) Run(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	workers := river.NewWorkers()
-	if err := river.AddWorkerSafely(workers, &worker{queue: q}); err != nil {
+	f := q.newFetcher(ctx)
+	if err := river.AddWorkerSafely(workers, &worker{queue: q, fetcher: f}); err != nil {
 		return fmt.Errorf("deliveryqueue: Run: %w", err)
 	}
 	keep := q.config.KeepDelivered
@@ -39,16 +43,16 @@ func (q *Queue) Run(ctx context.Context) error {
 	runner, err := q.store.runner(&river.Config{
 		Queues:                      map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
 		Workers:                     workers,
-		Logger:                      q.config.Logger,
-		ErrorHandler:                unreadable{q},
+		Logger:                      q.river,
+		ErrorHandler:                unreadable{q, f},
 		JobTimeout:                  q.jobTimeout(),
 		RescueStuckJobsAfter:        forever, // River goes by the process's clock; see sweep
 		FetchCooldown:               fetchCooldown,
-		FetchPollInterval:           q.config.PollInterval,
+		FetchPollInterval:           fetchCooldown, // fetcher.fetch waits
 		CompletedJobRetentionPeriod: keep,
 		CancelledJobRetentionPeriod: keep,
 		DiscardedJobRetentionPeriod: forever, // dead letters
-	})
+	}, f)
 	if err != nil {
 		return fmt.Errorf("deliveryqueue: Run: %w", err)
 	}
@@ -57,10 +61,14 @@ func (q *Queue) Run(ctx context.Context) error {
 		return fmt.Errorf("deliveryqueue: Run: %w", err)
 	}
 	var sweeping sync.WaitGroup
-	sweeping.Go(func() { q.sweepUntil(ctx) })
+	sweeping.Go(func() { q.sweepUntil(ctx, f.lanes, end) })
 	<-ctx.Done()
 	defer sweeping.Wait() // after the stop, which is timed
-	return q.stop(working, runner)
+	err = q.stop(working, runner)
+	if cause := context.Cause(ctx); errors.Is(cause, errReplaced) {
+		err = errors.Join(fmt.Errorf("deliveryqueue: Run: %w", cause), err)
+	}
+	return err
 }
 
 func (q *Queue) stop(ctx context.Context, runner runner) error {
@@ -92,15 +100,20 @@ func (q *Queue) rescueAfter() time.Duration { return q.jobTimeout() + q.timing.r
 
 // unreadable handles the jobs that River cannot pass to the worker because the
 // row's arguments are not JSON, which SQLite allows.
-type unreadable struct{ queue *Queue }
+type unreadable struct {
+	queue   *Queue
+	fetcher *fetcher
+}
 
 func (u unreadable) HandleError(ctx context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
+	defer u.fetcher.leave(job.ID)
 	rec := record{Reason: reasonUnreadable}
 	rec.setErr(err)
 	_ = u.queue.settle(ctx, end(job, rivertype.JobStateDiscarded, rec))
 	return nil
 }
 
-func (unreadable) HandlePanic(context.Context, *rivertype.JobRow, any, string) *river.ErrorHandlerResult {
+func (u unreadable) HandlePanic(_ context.Context, job *rivertype.JobRow, _ any, _ string) *river.ErrorHandlerResult {
+	u.fetcher.leave(job.ID)
 	return nil // the job runs again
 }

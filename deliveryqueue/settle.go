@@ -3,6 +3,7 @@ package deliveryqueue
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -24,8 +25,11 @@ func (q *Queue) settle(ctx context.Context, own *change) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.timing.settle)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := q.settling.commit(ctx, &q.store, own)
+		row, made, err := q.settling.commit(ctx, &q.store, own)
 		if err == nil {
+			if made && !own.silent && q.config.OnOutcome != nil {
+				q.hook(ctx, "OnOutcome", func() { q.config.OnOutcome(own.outcome(row)) })
+			}
 			return settled{}
 		}
 		select {
@@ -50,45 +54,52 @@ func newGroup() *group { return &group{committing: make(chan struct{}, 1)} }
 
 // A settler commits outcomes.
 type settler interface {
-	settle(ctx context.Context, changes []*change) error
+	settle(ctx context.Context, changes []*change) (map[int64]committed, error)
 }
 
-// An outcome is a change in a group. The group's committing guards done and
-// err.
+// An outcome is a change in a group. The group's committing guards the other
+// fields.
 type outcome struct {
 	change *change
 	done   bool
+	row    committed
+	made   bool
 	err    error
 }
 
-// commit commits c, perhaps together with others, and returns the result.
-func (g *group) commit(ctx context.Context, to settler, c *change) error {
+// commit commits c, perhaps together with others. It returns what became of the
+// job, and whether the change was made.
+func (g *group) commit(ctx context.Context, to settler, c *change) (row committed, made bool, err error) {
 	own := &outcome{change: c}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, own)
 	g.mu.Unlock()
 
 	g.committing <- struct{}{}
+	runtime.Gosched() // others that end now come along
 	defer func() { <-g.committing }()
 	if own.done { // in another caller's batch
-		return own.err
+		return own.row, own.made, own.err
 	}
 	g.mu.Lock()
 	together := g.waiting
 	g.waiting = nil
 	g.mu.Unlock()
-	err := errNotCommitted
+	var rows map[int64]committed
+	err = errNotCommitted
 	defer func() {
 		for _, o := range together {
 			o.done, o.err = true, err
+			o.row, o.made = rows[o.change.ID]
 		}
 	}()
 	changes := make([]*change, len(together))
 	for i, o := range together {
 		changes[i] = o.change
 	}
-	err = to.settle(ctx, changes)
-	return err
+	rows, err = to.settle(ctx, changes)
+	row, made = rows[c.ID]
+	return row, made, err
 }
 
 // errNotCommitted is the error of outcomes after a panic.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/riverqueue/river/rivertype"
 )
 
 // slowJobs takes a second to commit.
@@ -16,17 +18,21 @@ type slowJobs struct {
 	panics  bool
 }
 
-func (s *slowJobs) settle(_ context.Context, changes []*change) error {
+func (s *slowJobs) settle(_ context.Context, changes []*change) (map[int64]committed, error) {
 	time.Sleep(time.Second)
 	if s.panics {
 		panic("boom")
 	}
 	var ids []int64
+	made := make(map[int64]committed)
 	for _, c := range changes {
 		ids = append(ids, c.ID)
+		if c.ID%2 == 0 {
+			made[c.ID] = committed{state: rivertype.JobStateCompleted}
+		}
 	}
 	s.commits = append(s.commits, ids)
-	return s.err
+	return made, s.err
 }
 
 func TestGroup(t *testing.T) {
@@ -50,7 +56,11 @@ func TestGroup(t *testing.T) {
 								errs[i] = errNotCommitted
 							}
 						}()
-						errs[i] = g.commit(t.Context(), to, &change{ID: int64(i)})
+						var made bool
+						_, made, errs[i] = g.commit(t.Context(), to, &change{ID: int64(i)})
+						if want := i%2 == 0 && !tt.panics; made != want {
+							t.Errorf("outcome %d is made: %v", i, made)
+						}
 					})
 				}
 				wg.Wait()

@@ -59,7 +59,7 @@ func TestRiverCommitsNothing(t *testing.T) {
 		end := newEndpoint(t, 503, 200, 404)
 		q := open(t, store, Config{Workers: 1})
 		var log storetest.Buffer
-		q.config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		q.river = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"healthyRetryPolicy": {
 			"numRetries": 1, "numNoDelayRetries": 1}}`)})
 		stop := start(t, q)

@@ -20,14 +20,15 @@ import (
 	_ "modernc.org/sqlite" // the database/sql driver
 )
 
-// A store is an open database. db is for queries that River does not offer, and
-// reading for long ones that change nothing: in SQLite they would hold up River on
-// the one connection of db.
+// A store is an open database. db is for queries that River does not offer. In
+// SQLite, whose db has one connection, looking is for those of fetch, and reading
+// for long ones that change nothing.
 type store struct {
 	jobs
-	db, reading *sql.DB
-	sqlite      bool
-	close       func() error
+	db, looking, reading *sql.DB
+	sqlite               bool
+	files                []storeFile // of SQLite
+	close                func() error
 }
 
 func openStore(ctx context.Context, name string, logger *slog.Logger) (store, error) {
@@ -42,7 +43,9 @@ func openStore(ctx context.Context, name string, logger *slog.Logger) (store, er
 		// It may have a password.
 		return s, errors.New("the store is a URL; it must be a file, or a URL that begins with postgres:// or postgresql://")
 	default:
-		s, err = openSQLite(name, logger)
+		if name, err = filepath.Abs(name); err == nil {
+			s, err = openSQLite(name, logger)
+		}
 	}
 	if err != nil {
 		return s, err
@@ -50,7 +53,46 @@ func openStore(ctx context.Context, name string, logger *slog.Logger) (store, er
 	if err := s.migrate(ctx); err != nil {
 		return s, errors.Join(err, s.close())
 	}
+	if s.sqlite {
+		s.files = filesOf(name)
+	}
 	return s, nil
+}
+
+// A storeFile is a file of an open SQLite database.
+type storeFile struct {
+	path string
+	info os.FileInfo
+}
+
+// filesOf returns the database and its write-ahead log, which is there while the
+// database is open.
+func filesOf(name string) []storeFile {
+	var all []storeFile
+	for _, path := range []string{name, name + "-wal"} {
+		if info, err := os.Stat(path); err == nil {
+			all = append(all, storeFile{path, info})
+		}
+	}
+	return all
+}
+
+// errReplaced is in the error of a store whose file is no longer there. What is
+// written to it is lost.
+var errReplaced = errors.New("was deleted or replaced while it was open; what this process writes would be lost")
+
+// check returns an error if a file of the store is no longer there.
+func (s *store) check() error {
+	for _, f := range s.files {
+		info, err := os.Stat(f.path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			continue // it cannot be known
+		}
+		if err != nil || !os.SameFile(info, f.info) {
+			return fmt.Errorf("%s %w", f.path, errReplaced)
+		}
+	}
+	return nil
 }
 
 // hasKeywords reports whether name is a connection string of libpq, such as
@@ -68,11 +110,7 @@ func hasKeywords(name string) bool {
 // process has locked.
 const lockWait = 5 * time.Second
 
-func openSQLite(name string, logger *slog.Logger) (store, error) {
-	path, err := filepath.Abs(name)
-	if err != nil {
-		return store{}, err
-	}
+func openSQLite(path string, logger *slog.Logger) (store, error) {
 	// SQLite would create a file that everybody can read. Its -wal and -shm
 	// files get the mode of this one.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -105,13 +143,26 @@ func openSQLite(name string, logger *slog.Logger) (store, error) {
 	}
 	options.Del("_txlock") // which is for writers
 	at.RawQuery = options.Encode()
-	reading, err := sql.Open("sqlite", at.String())
-	if err != nil {
-		return store{}, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
+	var pools [2]*sql.DB
+	for i := range pools {
+		if pools[i], err = sql.Open("sqlite", at.String()); err != nil {
+			return store{}, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
+		}
 	}
-	reading.SetMaxOpenConns(2)
-	return store{jobs: jobs, db: db, reading: reading, sqlite: true, close: func() error {
-		return errors.Join(reading.Close(), db.Close())
+	looking, reading := pools[0], pools[1]
+	looking.SetMaxOpenConns(1)
+	reading.SetMaxOpenConns(3)
+	// While this connection is open, SQLite keeps its log, which check looks for.
+	// A connection whose statement was interrupted is closed by database/sql.
+	pinned, err := reading.Conn(context.Background())
+	if err == nil {
+		err = pinned.QueryRowContext(context.Background(), `SELECT count(*) FROM sqlite_master`).Scan(new(int))
+	}
+	if err != nil {
+		return store{}, errors.Join(fmt.Errorf("%s: %w", path, err), reading.Close(), looking.Close(), db.Close())
+	}
+	return store{jobs: jobs, db: db, looking: looking, reading: reading, sqlite: true, close: func() error {
+		return errors.Join(pinned.Close(), reading.Close(), looking.Close(), db.Close())
 	}}, nil
 }
 
@@ -133,7 +184,7 @@ func openPostgres(ctx context.Context, name string, logger *slog.Logger) (store,
 		return store{}, err
 	}
 	db := stdlib.OpenDBFromPool(pool)
-	return store{jobs: jobs, db: db, reading: db, close: func() error {
+	return store{jobs: jobs, db: db, looking: db, reading: db, close: func() error {
 		err := db.Close()
 		pool.Close()
 		return err

@@ -133,7 +133,11 @@ func TestRiverDoesNotWrite(t *testing.T) {
 
 		q.timing.settle = time.Second
 		execute(t, q.store.db, "DELETE FROM river_job")
-		execute(t, q.store.db, "DROP TABLE deliveryqueue_endpoint")
+		fail := `ALTER TABLE deliveryqueue_endpoint ADD CHECK (per_second = 0)`
+		if q.store.sqlite {
+			fail = `CREATE TRIGGER fail BEFORE UPDATE ON deliveryqueue_endpoint BEGIN SELECT RAISE(ABORT, 'failed'); END`
+		}
+		execute(t, q.store.db, fail)
 		enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"throttlePolicy": {"maxReceivesPerSecond": 1}}`)})
 		stop := start(t, q)
 		eventually(t, "it asks again later", func() bool {

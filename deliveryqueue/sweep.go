@@ -9,11 +9,32 @@ import (
 // step is the interval of the sweeps, and how early a job is made available.
 const step = 5 * time.Second
 
-// sweepUntil sweeps until ctx ends.
-func (q *Queue) sweepUntil(ctx context.Context) {
+// sweepUntil sweeps until ctx ends, and logs if the store fails for long. It calls
+// end if the store is gone.
+func (q *Queue) sweepUntil(ctx context.Context, l *lanes, end func(error)) {
+	var failing, logged time.Time // zero: the store works
 	for {
-		if err := q.sweep(ctx); err != nil && ctx.Err() == nil {
-			q.config.Logger.WarnContext(ctx, "deliveryqueue: looking for what is due", "error", err)
+		if err := q.store.check(); err != nil {
+			q.config.Logger.ErrorContext(ctx, "deliveryqueue: Run stops", "error", err)
+			end(err)
+			return
+		}
+		err := q.sweep(ctx)
+		if all := l.flush(); err == nil && len(all) > 0 {
+			err = q.store.noteSuccesses(ctx, all)
+		}
+		switch now := time.Now(); {
+		case ctx.Err() != nil:
+		case err == nil:
+			if !logged.IsZero() {
+				q.config.Logger.WarnContext(ctx, "deliveryqueue: the store is back", "failed for", now.Sub(failing))
+			}
+			failing, logged = time.Time{}, time.Time{}
+		case failing.IsZero():
+			failing = now
+		case now.Sub(failing) >= q.timing.outage && now.Sub(logged) >= q.timing.outage:
+			q.config.Logger.ErrorContext(ctx, "deliveryqueue: the store fails, and deliveries wait", "for", now.Sub(failing), "error", err)
+			logged = now
 		}
 		select {
 		case <-ctx.Done():
@@ -26,9 +47,6 @@ func (q *Queue) sweepUntil(ctx context.Context) {
 // sweepLimit is the maximum number of jobs that a statement of a sweep changes,
 // so that other statements do not wait long for it.
 const sweepLimit = 10_000
-
-// wornLimit is how many jobs a sweep looks at that would be fetched next.
-const wornLimit = 1000
 
 // sweep does in each process and by the store's clock what River does only in
 // its leader and by the leader's clock.
@@ -64,16 +82,10 @@ func (q *Queue) sweep(ctx context.Context) error {
 		WHERE id IN (SELECT id FROM river_job
 			WHERE state = 'available' AND queue = $1 AND priority IN (1, 2) AND attempted_at IS NULL AND scheduled_at > %s
 			LIMIT %d %s)`, s.after(`0`), s.after(fmt.Sprint(2*step.Seconds())), sweepLimit, skip)
-	// Bury what River cannot count any further, which would make each fetch fail.
-	worn := fmt.Sprintf(`
-		UPDATE river_job SET state = 'discarded', finalized_at = %s
-		WHERE id IN (SELECT id FROM (SELECT id, attempt FROM river_job
-			WHERE state = 'available' AND queue = $1 AND priority IN (1, 2)
-			ORDER BY priority, scheduled_at, id LIMIT %d) AS first WHERE attempt >= %d)`, s.after(`0`), wornLimit, crashLimit)
-	for _, statement := range []string{died, due, ahead, worn} {
+	for _, statement := range []string{died, due, ahead} {
 		if _, err := s.db.ExecContext(ctx, s.query(statement), queueName); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.forget(ctx)
 }

@@ -2,78 +2,97 @@ package deliveryqueue
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 	"time"
 )
 
-func TestLine(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	const interval = time.Second
-	l := line{}
-	for i := range 5 {
-		if wait, taken := l.take(now, interval, turnsAhead); !taken || wait != time.Duration(i)*interval {
-			t.Errorf("turn %d: in %v, %v", i, wait, taken)
+// Turns are an interval apart, none is farther ahead than asked for, and after a
+// break or with the clock set back the next one is now.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		take := func(ahead time.Duration) (time.Duration, bool) {
+			t.Helper()
+			wait, taken, err := q.store.takeTurn(t.Context(), "http://endpoint.test", 1, ahead)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return wait.Round(time.Second), taken
 		}
-	}
-	for i := range 3 {
-		want := turnsAhead + time.Duration(i+2)*interval
-		if wait, taken := l.take(now, interval, turnsAhead); taken || wait != want {
-			t.Errorf("place %d: in %v, %v; want %v", i, wait, taken, want)
+		for i := range 3 {
+			if wait, taken := take(time.Minute); !taken || wait != time.Duration(i)*time.Second {
+				t.Errorf("turn %d: in %v, %v", i, wait, taken)
+			}
 		}
-	}
-	now = now.Add(2 * time.Second)
-	if wait, taken := l.take(now, interval, turnsAhead); !taken || wait != 3*time.Second {
-		t.Errorf("two seconds later: in %v, %v", wait, taken)
-	}
-	if wait, taken := l.take(now, interval, turnsAheadOfMissed); !taken || wait != 4*time.Second {
-		t.Errorf("after a missed turn: in %v, %v", wait, taken)
-	}
-	l.tail = now.Add(time.Hour)
-	l.next = now.Add(turnsAhead + time.Second)
-	if wait, taken := l.take(now, interval, turnsAhead); taken || wait != longestLine {
-		t.Errorf("at the end of a long line: in %v, %v", wait, taken)
-	}
-	if wait, taken := l.take(now.Add(-time.Hour), interval, turnsAhead); !taken || wait != 0 {
-		t.Errorf("the clock was set back: in %v, %v", wait, taken)
-	}
-	if wait, taken := l.take(now.Add(time.Hour), interval, turnsAhead); !taken || wait != 0 {
-		t.Errorf("after a break: in %v, %v", wait, taken)
-	}
+		if wait, taken := take(time.Second); taken {
+			t.Errorf("a turn in %v", wait)
+		}
+		for what, off := range map[string]string{"after a break": "- 60", "the clock was set back": "+ 7200"} {
+			execute(t, q.store.db, `UPDATE deliveryqueue_endpoint SET next_at = next_at `+off+`000000`)
+			if wait, taken := take(0); !taken || wait != 0 {
+				t.Errorf("%s: in %v, %v", what, wait, taken)
+			}
+		}
+	})
+}
+
+// A quiet has the configuration of a process that runs a store.
+type quiet struct {
+	Store          string
+	Workers        int
+	AttemptTimeout time.Duration
+	StopTimeout    time.Duration
+	CutsOff        bool // attempts may be cut off at the end
 }
 
 // work works a store until the process's standard input ends.
-func work(store string) int {
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+func work(text string) int {
+	ctx, stop := context.WithTimeout(context.Background(), time.Hour)
 	defer stop()
-	q, err := Open(ctx, store, Config{Workers: 4, PollInterval: 20 * time.Millisecond})
-	if err != nil {
+	fail := func(err error) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	var c quiet
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return fail(err)
+	}
+	q, err := Open(ctx, c.Store, Config{
+		Workers: c.Workers, AttemptTimeout: c.AttemptTimeout, StopTimeout: c.StopTimeout, PollInterval: 20 * time.Millisecond,
+	})
+	if err != nil {
+		return fail(err)
 	}
 	go func() {
 		os.Stdin.Read(make([]byte, 1))
 		stop()
 	}()
-	if err := q.Run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	if err := q.Run(ctx); err != nil && !c.CutsOff {
+		return fail(err)
 	}
 	return 0
 }
 
-// workInProcess works a store in a process of its own until the end of the
-// test.
-func workInProcess(t *testing.T, store string) {
+// workInProcess works a store in a process of its own until stop or the end of
+// the test.
+func workInProcess(t *testing.T, c quiet) (stop func()) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), quietWorker+"="+store)
+	cmd.Env = append(os.Environ(), quietWorker+"="+string(text))
 	cmd.Stderr = t.Output()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -82,12 +101,14 @@ func workInProcess(t *testing.T, store string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		stdin.Close()
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // Two processes that share only the store keep to the rate of an endpoint.
@@ -103,8 +124,8 @@ func TestThrottleOfManyProcesses(t *testing.T) {
 		}
 		enqueue(t, q, post(t, other.URL, "hello"), Options{Policy: policy})
 		begin := time.Now()
-		workInProcess(t, store)
-		workInProcess(t, store)
+		workInProcess(t, quiet{Store: store, Workers: 4})
+		workInProcess(t, quiet{Store: store, Workers: 4})
 		eventuallyIn(t, time.Minute, "all are delivered", func() bool { return stats(t, q) == Stats{Delivered: n + 1} })
 		all := end.requests()
 		if len(all) != n {
@@ -132,26 +153,5 @@ func TestThrottleOfManyProcesses(t *testing.T) {
 			t.Errorf("%d requests in a second, and %d are allowed", most, allowed)
 		}
 		t.Logf("%d requests in %v, at most %d in a second", n, all[n-1].at.Sub(all[0].at), most)
-	})
-}
-
-// A delivery that has a turn is not held up by those that were due before it.
-func TestTurnComesFirst(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 200)
-		q := open(t, store, Config{Workers: 1})
-		enqueue(t, q, post(t, end.URL, "has waited for long"), Options{})
-		id := enqueue(t, q, post(t, end.URL, "has a turn"), Options{})
-		setJob(t, q, id, `state = 'running', attempt = 1`)
-		turn := again(underWay(t, q, id, 1), record{Turn: time.Now().UnixMicro()}, 0)
-		if err := q.store.settle(t.Context(), []*change{turn}); err != nil {
-			t.Fatal(err)
-		}
-		start(t, q)
-		waitFor(t, q, Stats{Delivered: 2})
-		if first := end.requests()[0].body; first != "has a turn" {
-			t.Errorf("the first %s", first)
-		}
 	})
 }

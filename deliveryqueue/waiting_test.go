@@ -108,7 +108,7 @@ func (m *table) fill(t *testing.T, column string, q *Queue, n int, one func() er
 	m.add(column, enqueueMany, "%.0f", perSecond(left, begin))
 	const columns = "args, kind, max_attempts, metadata, queue, state, priority, scheduled_at, tags, created_at"
 	execute(t, q.store.db, fmt.Sprintf(`WITH copies AS (SELECT %s
-		FROM river_job AS a, (SELECT id FROM river_job ORDER BY id LIMIT 100) AS b)
+		FROM river_job AS a, (SELECT id FROM river_job ORDER BY id LIMIT 1000) AS b)
 		INSERT INTO river_job (%s) SELECT %s FROM copies LIMIT %d`, columns, columns, columns, n-2*measured(n)))
 	if s := stats(t, q); s.Waiting != n {
 		t.Errorf("%+v", s)
@@ -135,7 +135,7 @@ func (m *table) deliveries(t *testing.T, column, store string, n int) {
 		done.Add(1)
 		return noContent(req)
 	})
-	q := open(t, store, Config{PollInterval: defaultPollInterval, Base: base})
+	q := open(t, store, Config{PollInterval: defaultPollInterval, Base: base, PerEndpoint: defaultWorkers})
 	request := func() *http.Request { return post(t, "http://endpoint.test/hook", benchBody) }
 	m.fill(t, column, q, n, func() error {
 		_, err := q.Enqueue(t.Context(), request(), Options{})

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/internal/awsproto"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 )
@@ -17,7 +17,8 @@ import (
 // A worker makes one attempt of a delivery.
 type worker struct {
 	river.WorkerDefaults[args]
-	queue *Queue
+	queue   *Queue
+	fetcher *fetcher
 }
 
 // NextRetry returns when a job whose run panicked runs again.
@@ -33,43 +34,60 @@ const (
 // Work makes an attempt and commits its outcome.
 func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	q := w.queue
+	defer w.fetcher.leave(job.ID)
 	clock := clockOf(job.JobRow)
 	meta, err := readMetadata(job.Metadata)
 	if err != nil {
 		return q.bury(ctx, job, record{Reason: reasonUnreadable}, err)
 	}
 	rec := meta.Record
-	stored, err := q.read(job.Args.raw)
+	if job.Attempt > crashLimit {
+		rec.Reason = reasonCrashed
+		return q.bury(ctx, job, rec, nil)
+	}
+	stored, err := q.read(job.Args.raw, meta.Head)
 	if err != nil {
 		rec.Reason = reasonUnreadable
 		return q.bury(ctx, job, rec, err)
 	}
+	ctx = context.WithValue(ctx, idKey{}, job.ID)
 	if stored.ended(clock.now()) {
 		return q.fail(ctx, job, stored, rec, awsretry.Attempt{Stop: awsretry.StopDeadline, Err: errDeadline})
 	}
-	if now, later, err := q.throttle(ctx, clock, stored.policy, meta.Head.Endpoint, &rec); err != nil {
-		q.config.Logger.WarnContext(ctx, "deliveryqueue: the throttle", "delivery", job.ID, "error", err)
+	probe := w.fetcher.lanes.of(job.ID).disabled
+	if now, err := q.awaitTurn(ctx, stored.policy, meta.Head.Endpoint, probe); err != nil {
+		q.config.Logger.InfoContext(ctx, "deliveryqueue: a delivery waits", "delivery", job.ID, "error", err)
 		return q.snooze(ctx, job, rec, time.Second)
 	} else if !now {
-		return q.snooze(ctx, job, rec, later)
+		return q.snooze(ctx, job, rec, 0)
 	}
 
+	w.fetcher.lanes.begin(job.ID)
+	began := clock.now()
 	a := q.attempt(ctx, stored, rec.Attempts+1)
-	if a.Response != nil {
-		defer finish(a.Response)
+	beginning := q.beginning(a.Response)
+	took := clock.now().Sub(began)
+	if a.Class == awsretry.Success {
+		w.fetcher.lanes.succeeded(job.ID, clock.now())
 	}
+	defer w.after(ctx, job, a, took)
+	q.obey(ctx, meta.Head.Endpoint, a)
+	after := rec.after(a, began, took, beginning)
 	switch {
 	case a.Class == awsretry.Success:
-		return q.deliver(ctx, job, rec.after(a))
+		return q.settle(ctx, end(job.JobRow, rivertype.JobStateCompleted, after))
 	case ctx.Err() != nil && (a.Stop == awsretry.StopCanceled || a.Stop == awsretry.StopDeadline):
 		// Run stops, or the delivery was canceled.
 		return q.snooze(ctx, job, rec, 0)
+	case probe && a.Class.Retryable() && !stored.ended(clock.now().Add(q.timing.probe)):
+		after.Attempts = rec.Attempts // the policy goes on when the endpoint is back
+		return q.settle(ctx, again(job.JobRow, after, q.timing.probe))
 	case a.Stop == "" && !stored.ended(clock.now().Add(a.Delay)):
-		return q.snooze(ctx, job, rec.after(a), a.Delay)
+		return q.settle(ctx, again(job.JobRow, after, a.Delay))
 	case a.Stop == "":
 		a.Stop = awsretry.StopDeadline
 	}
-	return q.fail(ctx, job, stored, rec.after(a), a)
+	return q.fail(ctx, job, stored, after, a)
 }
 
 var (
@@ -89,58 +107,76 @@ func (q *Queue) fail(ctx context.Context, job *river.Job[args], stored unread, r
 	return q.handOver(ctx, job, stored, rec, a)
 }
 
-// attempt makes one attempt. A panic ends the delivery, unless it got a 2xx, as
-// in delivery.Transport.
-func (q *Queue) attempt(ctx context.Context, stored unread, number int) (a awsretry.Attempt) {
-	req, err := stored.request(ctx)
-	if err != nil {
-		return awsretry.Attempt{Number: number, Err: err, Class: awsretry.Permanent, Stop: awsretry.StopBody}
+// obey leaves the endpoint alone for as long as its Retry-After says.
+func (q *Queue) obey(ctx context.Context, endpoint string, a awsretry.Attempt) {
+	if a.Response == nil || !a.Class.Retryable() || q.config.MaxRetryAfter < 0 {
+		return
 	}
-	var seen awsretry.Attempt
+	wait, _ := awsproto.RetryAfter(a.Response.Header, time.Now())
+	if wait = min(wait, q.config.MaxRetryAfter); wait == 0 {
+		return
+	}
+	if err := q.store.leaveAlone(ctx, endpoint, wait); err != nil {
+		q.config.Logger.InfoContext(ctx, "deliveryqueue: a Retry-After was not noted", "endpoint", endpoint, "error", err)
+	}
+}
+
+// after reads the rest of the response, and notes how the endpoint did. The
+// attempt took so long.
+func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Attempt, took time.Duration) {
+	if a.Response != nil {
+		begin := time.Now()
+		finish(a.Response)
+		took += time.Since(begin)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	q, failed := w.queue, a.Class != awsretry.Success
+	endpoint, before, after, slow := w.fetcher.lanes.saw(job.ID, took, failed)
+	var err error
+	if before != after {
+		err = q.store.setHealth(ctx, endpoint, slow, failed)
+	}
+	if before.disabled && !after.disabled && err == nil {
+		q.config.Logger.WarnContext(ctx, "deliveryqueue: an endpoint is back", "endpoint", endpoint)
+	}
+	if limit := q.config.DisableAfter; err == nil && failed && limit > 0 && !after.disabled && time.Since(after.failing) >= limit {
+		err = q.disable(ctx, endpoint)
+	}
+	if err != nil {
+		q.config.Logger.InfoContext(ctx, "deliveryqueue: the health of an endpoint was not noted", "endpoint", endpoint, "error", err)
+	}
+}
+
+// disable disables an endpoint that has failed for long.
+func (q *Queue) disable(ctx context.Context, endpoint string) error {
+	since, disabled, err := q.store.disable(ctx, endpoint, q.config.DisableAfter, q.timing.probe)
+	if err != nil || !disabled {
+		return err
+	}
+	q.config.Logger.WarnContext(ctx, "deliveryqueue: an endpoint is disabled", "endpoint", endpoint, "failing since", since)
+	if q.config.OnDisabled != nil {
+		q.hook(ctx, "OnDisabled", func() { q.config.OnDisabled(endpoint, since) })
+	}
+	return nil
+}
+
+// hook calls a function of the configuration that nothing depends on.
+func (q *Queue) hook(ctx context.Context, name string, call func()) {
 	defer func() {
-		value := recover()
-		switch {
-		case value == nil:
-		case seen.Class == awsretry.Success && seen.Response != nil: // Observe panicked
-			a = seen
-		default:
-			a = awsretry.Attempt{
-				Request: req, Number: number, Err: fmt.Errorf("%w: %v", errPanicked, value),
-				Class: awsretry.Permanent, Stop: awsretry.StopPermanent,
-			}
+		if value := recover(); value != nil {
+			q.config.Logger.ErrorContext(ctx, "deliveryqueue: Config."+name+" panicked", "panic", value)
 		}
 	}()
-	policy := *stored.policy
-	policy.ThrottlePolicy = nil // the store has the throttle
-	t := delivery.Transport{Policy: &policy, Base: q.config.Base, AttemptTimeout: q.config.AttemptTimeout}
-	t.Observe = func(a awsretry.Attempt) {
-		seen = a
-		if q.config.Observe != nil {
-			q.config.Observe(a)
-		}
-	}
-	return t.Attempt(req, number)
+	call()
 }
 
-// maxDrain limits how much of a response is read so that its connection can be
-// reused.
-const maxDrain = 64 << 10
-
-// finish drains and closes the response. The attempt's timeout bounds it.
-func finish(resp *http.Response) {
-	if _, upgraded := resp.Body.(io.Writer); !upgraded {
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxDrain))
-	}
-	resp.Body.Close()
-}
-
-// snooze makes the job run again after delay.
+// snooze makes the job run again after delay. No attempt was made that counts.
 func (q *Queue) snooze(ctx context.Context, job *river.Job[args], rec record, delay time.Duration) error {
-	return q.settle(ctx, again(job.JobRow, rec, delay))
-}
-
-func (q *Queue) deliver(ctx context.Context, job *river.Job[args], rec record) error {
-	return q.settle(ctx, end(job.JobRow, rivertype.JobStateCompleted, rec))
+	c := again(job.JobRow, rec, delay)
+	c.silent = true
+	return q.settle(ctx, c)
 }
 
 // bury makes the delivery a dead letter in the store.

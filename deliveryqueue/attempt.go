@@ -1,0 +1,119 @@
+package deliveryqueue
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"example.com/awsretry"
+	"example.com/awsretry/delivery"
+)
+
+// transports has a Transport for each policy. A Transport remembers connections
+// on which an attempt timed out, so that the next attempt does without them.
+type transports struct {
+	mu       sync.Mutex
+	byPolicy map[string]*delivery.Transport
+}
+
+// maxTransports limits how many policies are remembered. When there would be
+// more, all are forgotten.
+const maxTransports = 1024
+
+// transport returns the Transport of a stored delivery.
+func (q *Queue) transport(stored unread) *delivery.Transport {
+	q.transports.mu.Lock()
+	defer q.transports.mu.Unlock()
+	if t := q.transports.byPolicy[stored.policyText]; t != nil {
+		return t
+	}
+	if len(q.transports.byPolicy) >= maxTransports || q.transports.byPolicy == nil {
+		q.transports.byPolicy = make(map[string]*delivery.Transport)
+	}
+	policy := *stored.policy
+	policy.ThrottlePolicy = nil // the store has the throttle
+	t := &delivery.Transport{
+		Policy: &policy, Base: q.config.Base, AttemptTimeout: q.config.AttemptTimeout, RetryStatus: q.config.RetryStatus,
+	}
+	t.Observe = func(a awsretry.Attempt) {
+		if seen, ok := a.Request.Context().Value(seenKey{}).(*awsretry.Attempt); ok {
+			*seen = a
+		}
+		if q.config.Observe != nil {
+			q.config.Observe(a)
+		}
+	}
+	q.transports.byPolicy[stored.policyText] = t
+	return t
+}
+
+// seenKey is the key of the record that Observe gets, in an attempt's context.
+type seenKey struct{}
+
+// idKey is the key of a delivery's ID in the contexts of its attempts.
+type idKey struct{}
+
+// ID returns the ID of the delivery whose attempt has the context ctx: that of
+// the request that Base sends and Observe sees, and of Config.DeadLetter. It
+// reports false for any other context.
+func ID(ctx context.Context) (id int64, ok bool) {
+	id, ok = ctx.Value(idKey{}).(int64)
+	return id, ok
+}
+
+// attempt makes one attempt. A panic ends the delivery, unless it got a 2xx, as
+// in delivery.Transport.
+func (q *Queue) attempt(ctx context.Context, stored unread, number int) (a awsretry.Attempt) {
+	var seen awsretry.Attempt
+	req, err := stored.request(context.WithValue(ctx, seenKey{}, &seen))
+	if err != nil {
+		return awsretry.Attempt{Number: number, Err: err, Class: awsretry.Permanent, Stop: awsretry.StopBody}
+	}
+	defer func() {
+		value := recover()
+		switch {
+		case value == nil:
+		case seen.Class == awsretry.Success && seen.Response != nil: // Observe panicked
+			a = seen
+		default:
+			a = awsretry.Attempt{
+				Request: req, Number: number, Err: fmt.Errorf("%w: %v", errPanicked, value),
+				Class: awsretry.Permanent, Stop: awsretry.StopPermanent,
+			}
+		}
+	}()
+	return q.transport(stored).Attempt(req, number)
+}
+
+// beginningSize is how many bytes of a response's body are kept.
+const beginningSize = 512
+
+// beginning reads the beginning of a response's body, which is kept with the
+// delivery unless that is sealed. The attempt's timeout bounds it.
+func (q *Queue) beginning(resp *http.Response) []byte {
+	if resp == nil || q.config.Seal != nil || upgraded(resp) {
+		return nil
+	}
+	begin := make([]byte, beginningSize)
+	n, _ := io.ReadFull(resp.Body, begin) // what came before an error is kept
+	return begin[:n]
+}
+
+func upgraded(resp *http.Response) bool {
+	_, ok := resp.Body.(io.Writer)
+	return ok
+}
+
+// maxDrain limits how much of a response is read so that its connection can be
+// reused.
+const maxDrain = 64 << 10
+
+// finish drains and closes the response. The attempt's timeout bounds it.
+func finish(resp *http.Response) {
+	if !upgraded(resp) {
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxDrain))
+	}
+	resp.Body.Close()
+}

@@ -1,0 +1,223 @@
+package deliveryqueue
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"example.com/awsretry/delivery"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// The processes share what they know of an endpoint in a row of the store: when
+// its throttle has the next turn (next_at), until when it is left alone, for its
+// Retry-After or the next probe (alone_until), and how its last attempts ended.
+// An endpoint without a row has had no attempt.
+
+const (
+	// tooLate is the longest time after its turn at which an attempt may be
+	// made.
+	tooLate = 250 * time.Millisecond
+
+	// longestHold is the longest time until a turn, and for which an endpoint is
+	// left alone. A time farther ahead means that the clock was set back.
+	longestHold = time.Hour
+
+	// early is how long before its turn a delivery is taken, which then waits in a
+	// worker.
+	early = 30 * time.Millisecond
+
+	// longestWait is the longest wait for a turn in a worker, of an attempt that
+	// missed one because the store is slow.
+	longestWait = 9 * time.Second
+)
+
+// awaitTurn takes a turn for an attempt, by the throttle of its policy, and waits
+// for it. If the endpoint is disabled, it takes the next probe instead. It reports
+// false if the turn is not near, and if Run stops. An attempt that misses its turn,
+// because the store is slow, takes another, which may be farther ahead.
+func (q *Queue) awaitTurn(
+	ctx context.Context, policy *delivery.Policy, endpoint string, disabled bool,
+) (now bool, err error) {
+	if disabled {
+		return q.store.takeProbe(ctx, endpoint, q.timing.probe)
+	}
+	throttle := policy.ThrottlePolicy
+	if throttle == nil || throttle.MaxReceivesPerSecond == nil {
+		return true, nil
+	}
+	var wait time.Duration
+	for _, ahead := range []time.Duration{2 * early, q.timing.hold} {
+		asked := time.Now()
+		next, taken, err := q.store.takeTurn(ctx, endpoint, *throttle.MaxReceivesPerSecond, ahead)
+		if err != nil {
+			return false, fmt.Errorf("a turn of %s: %w", endpoint, err)
+		}
+		if !taken {
+			return false, nil
+		}
+		if wait = next - time.Since(asked); wait >= -tooLate {
+			break
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return false, nil
+	case <-time.After(wait):
+		return true, nil
+	}
+}
+
+// takeTurn takes the endpoint's next turn if it is at most ahead from now, and
+// returns the time until then.
+func (s *store) takeTurn(
+	ctx context.Context, endpoint string, perSecond int, ahead time.Duration,
+) (wait time.Duration, taken bool, err error) {
+	interval := time.Second / time.Duration(perSecond)
+	// The turn is where the time until now is the interval ago.
+	err = s.db.QueryRowContext(ctx, s.query(fmt.Sprintf(`
+		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, per_second) VALUES ($1, %[1]s + $2, 0, $3)
+		ON CONFLICT (endpoint) DO UPDATE SET per_second = $3,
+			next_at = CASE WHEN own.next_at > %[1]s + $5 THEN %[1]s ELSE %[2]s(own.next_at, %[1]s) END + $2
+			WHERE own.next_at <= %[1]s + $4 OR own.next_at > %[1]s + $5
+		RETURNING next_at - $2 - %[1]s`, s.micros(), s.greatest())),
+		endpoint, interval.Microseconds(), perSecond, ahead.Microseconds(), longestHold.Microseconds()).Scan(&wait)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, false, nil
+	}
+	return wait * time.Microsecond, err == nil, err
+}
+
+// takeProbe takes the next probe of a disabled endpoint if its time has come. It
+// reports true too if the endpoint is no longer disabled.
+func (s *store) takeProbe(ctx context.Context, endpoint string, interval time.Duration) (taken bool, err error) {
+	result, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
+		UPDATE deliveryqueue_endpoint SET alone_until = CASE WHEN disabled_at > 0 THEN %[1]s + $2 ELSE alone_until END
+		WHERE endpoint = $1 AND (alone_until <= %[1]s OR alone_until > %[1]s + $3)`, s.micros())),
+		endpoint, interval.Microseconds(), longestHold.Microseconds())
+	if err != nil {
+		return false, fmt.Errorf("a probe of %s: %w", endpoint, err)
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+// leaveAlone keeps attempts from the endpoint for a while.
+func (s *store) leaveAlone(ctx context.Context, endpoint string, wait time.Duration) error {
+	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
+		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, alone_until) VALUES ($1, 0, 0, %[1]s + $2)
+		ON CONFLICT (endpoint) DO UPDATE SET alone_until = CASE WHEN own.alone_until > %[1]s + $3 THEN %[1]s + $2
+			ELSE %[2]s(own.alone_until, %[1]s + $2) END`, s.micros(), s.greatest())),
+		endpoint, wait.Microseconds(), longestHold.Microseconds())
+	return err
+}
+
+// setHealth notes how an attempt to the endpoint ended: whether it was slow, and
+// whether it failed. One that did not fail enables the endpoint.
+func (s *store) setHealth(ctx context.Context, endpoint string, slow, failed bool) error {
+	count, next := 0, `0`
+	if slow {
+		count, next = 1, fmt.Sprintf(`CASE WHEN own.slow < 1 THEN 1 ELSE %d END`, slowInARow)
+	}
+	since, health := `0`, `failing_since = 0, disabled_at = 0, alone_until = CASE WHEN own.disabled_at > 0 THEN 0 ELSE own.alone_until END`
+	if failed {
+		since = s.micros()
+		health = `failing_since = CASE WHEN own.failing_since > 0 THEN own.failing_since ELSE ` + since + ` END`
+	}
+	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
+		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, slow, failing_since, used_at)
+			VALUES ($1, 0, 0, %d, %s, %s)
+		ON CONFLICT (endpoint) DO UPDATE SET slow = %[4]s, %[5]s, used_at = CASE WHEN own.used_at = 0 THEN %[3]s ELSE own.used_at END`,
+		count, since, s.micros(), next, health)), endpoint)
+	return err
+}
+
+// disable disables the endpoint if every attempt has failed for so long, until a
+// probe does not. It reports whether it was this process that did, and since
+// when they failed.
+func (s *store) disable(
+	ctx context.Context, endpoint string, failing, probe time.Duration,
+) (since time.Time, disabled bool, err error) {
+	var at int64
+	err = s.db.QueryRowContext(ctx, s.query(fmt.Sprintf(`
+		UPDATE deliveryqueue_endpoint SET disabled_at = %[1]s, alone_until = %[1]s + $3
+		WHERE endpoint = $1 AND disabled_at = 0 AND failing_since BETWEEN 1 AND %[1]s - $2
+		RETURNING failing_since`, s.micros())), endpoint, failing.Microseconds(), probe.Microseconds()).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, false, nil
+	}
+	return time.UnixMicro(at), err == nil, err
+}
+
+// A success is the last one of an endpoint, in the store's Unix microseconds.
+type success struct {
+	Endpoint string `json:"endpoint"`
+	At       int64  `json:"at"`
+}
+
+// noteSuccesses clears what another process noted of endpoints before a success
+// that it did not see, and notes once a day that they are used.
+func (s *store) noteSuccesses(ctx context.Context, all []success) error {
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	rows := `jsonb_to_recordset($1::jsonb) AS seen (endpoint text, at bigint)`
+	if s.sqlite {
+		rows = `(SELECT value ->> 'endpoint' AS endpoint, value ->> 'at' AS at FROM json_each($1)) AS seen`
+	}
+	_, err = s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
+		UPDATE deliveryqueue_endpoint SET used_at = seen.at,
+			alone_until = CASE WHEN disabled_at BETWEEN 1 AND seen.at THEN 0 ELSE alone_until END,
+			disabled_at = CASE WHEN disabled_at <= seen.at THEN 0 ELSE disabled_at END,
+			failing_since = CASE WHEN failing_since <= seen.at THEN 0 ELSE failing_since END
+		FROM %s WHERE deliveryqueue_endpoint.endpoint = seen.endpoint
+			AND (failing_since BETWEEN 1 AND seen.at OR used_at < seen.at - %d)`, rows, (24*time.Hour).Microseconds())), string(raw))
+	return err
+}
+
+// forget deletes the rows of endpoints that were not used for long.
+func (s *store) forget(ctx context.Context) error {
+	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
+		DELETE FROM deliveryqueue_endpoint WHERE used_at < %[1]s - $1 AND next_at < %[1]s AND alone_until < %[1]s
+			AND failing_since = 0 AND disabled_at = 0 AND paused_at = 0`, s.micros())), keepEndpoint.Microseconds())
+	return err
+}
+
+// keepEndpoint is how long what is known of an endpoint outlives its last
+// success. It is unknown after that, as one that had no attempt.
+const keepEndpoint = 30 * 24 * time.Hour
+
+// greatest returns the name of the SQL function.
+func (s *store) greatest() string {
+	if s.sqlite {
+		return `max`
+	}
+	return `GREATEST`
+}
+
+// micros returns the SQL expression of the time by the store's clock, in Unix
+// microseconds.
+func (s *store) micros() string {
+	if s.sqlite {
+		return `CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)`
+	}
+	return `(extract(epoch from now()) * 1000000)::bigint`
+}
+
+// A clock tells the store's time, from its time when the job was fetched.
+type clock struct{ store, process time.Time }
+
+func clockOf(job *rivertype.JobRow) clock {
+	c := clock{process: time.Now()}
+	c.store = c.process
+	if job.AttemptedAt != nil {
+		c.store = *job.AttemptedAt
+	}
+	return c
+}
+
+func (c clock) now() time.Time { return c.store.Add(time.Since(c.process)) }

@@ -1,0 +1,201 @@
+package deliveryqueue
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/riverqueue/river/rivertype"
+)
+
+// An Endpoint is a scheme and host to which deliveries are sent.
+type Endpoint struct {
+	URL                    string // such as https://example.com
+	Waiting, Running, Dead int    // deliveries
+
+	Oldest   time.Time // when the oldest that waits was enqueued; zero: none waits
+	Failing  time.Time // since when every attempt has failed; zero: the last did not
+	Disabled time.Time // since when only probes are sent, because of Config.DisableAfter; zero: it is not disabled
+	Paused   time.Time // since when no attempt is made, because of Pause; zero: it is not paused
+
+	// Next is when the next attempt may begin, by a Retry-After, the throttle or
+	// the next probe. The zero time, or one in the past: at any time.
+	Next time.Time
+}
+
+// Endpoints returns the endpoints that have deliveries waiting, running or dead,
+// and those that are failing, disabled or paused, in the order of their URLs. A
+// million deliveries take about half a second, during which the work goes on.
+func (q *Queue) Endpoints(ctx context.Context) ([]Endpoint, error) {
+	all, err := q.store.endpoints(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("deliveryqueue: Endpoints: %w", err)
+	}
+	return all, nil
+}
+
+func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
+	byURL := make(map[string]*Endpoint)
+	of := func(name string) *Endpoint {
+		if byURL[name] == nil {
+			byURL[name] = &Endpoint{URL: name}
+		}
+		return byURL[name]
+	}
+	oldest := make(map[string]int64)
+	count := func(rows *sql.Rows) error {
+		var name, state string
+		var n int
+		var first int64
+		if err := rows.Scan(&name, &state, &n, &first); err != nil {
+			return err
+		}
+		e := of(name)
+		switch stateOf(rivertype.JobState(state)) {
+		case Waiting:
+			e.Waiting += n
+			oldest[name] = min(cmp.Or(oldest[name], first), first)
+		case Running:
+			e.Running += n
+		case Dead:
+			e.Dead += n
+		}
+		return nil
+	}
+	for index, condition := range map[string]string{
+		"deliveryqueue_due": s.available(), "deliveryqueue_aside": aside, "": `state = 'running' AND queue = '` + queueName + `'`,
+	} {
+		if err := s.each(ctx, count, s.countQuery(index, condition)); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.each(ctx, func(rows *sql.Rows) error {
+		var name string
+		var next, failing, disabled, paused int64
+		if err := rows.Scan(&name, &next, &failing, &disabled, &paused); err != nil {
+			return err
+		}
+		if byURL[name] == nil && failing == 0 && disabled == 0 && paused == 0 {
+			return nil
+		}
+		e := of(name)
+		for to, at := range map[*time.Time]int64{
+			&e.Next: next, &e.Failing: failing, &e.Disabled: disabled, &e.Paused: paused,
+		} {
+			if at > 0 {
+				*to = time.UnixMicro(at)
+			}
+		}
+		return nil
+	}, fmt.Sprintf(`SELECT endpoint, %s(next_at, alone_until), failing_since, disabled_at, paused_at FROM deliveryqueue_endpoint`,
+		s.greatest())); err != nil {
+		return nil, err
+	}
+	if err := s.setOldest(ctx, byURL, oldest); err != nil {
+		return nil, err
+	}
+	var all []Endpoint
+	for _, e := range byURL {
+		all = append(all, *e)
+	}
+	slices.SortFunc(all, func(a, b Endpoint) int { return cmp.Compare(a.URL, b.URL) })
+	return all, nil
+}
+
+// countQuery returns the statement that counts the jobs that meet a condition,
+// which is that of an index or, if that is "", of few jobs.
+func (s *store) countQuery(index, condition string) string {
+	jobs := `river_job`
+	if s.sqlite && index != "" {
+		jobs += ` INDEXED BY ` + index // SQLite would read the rows
+	}
+	return fmt.Sprintf(`SELECT %[1]s, state, count(*), min(id) FROM %[2]s WHERE %[3]s GROUP BY %[1]s, state`,
+		s.endpoint(), jobs, condition)
+}
+
+// setOldest sets when the deliveries with these IDs were enqueued.
+func (s *store) setOldest(ctx context.Context, byURL map[string]*Endpoint, oldest map[string]int64) error {
+	var ids []int64
+	byID := make(map[int64]*Endpoint)
+	for name, id := range oldest {
+		ids, byID[id] = append(ids, id), byURL[name]
+	}
+	for chunk := range slices.Chunk(ids, pageSize) {
+		if err := s.each(ctx, func(rows *sql.Rows) error {
+			var id int64
+			var at storedTime
+			err := rows.Scan(&id, &at)
+			if err == nil {
+				byID[id].Oldest = at.Time
+			}
+			return err
+		}, `SELECT id, created_at FROM river_job WHERE id IN `+idList(chunk)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each calls f for each row of a query.
+func (s *store) each(ctx context.Context, f func(*sql.Rows) error, query string) error {
+	rows, err := s.reading.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Pause makes the deliveries to an endpoint wait, in all processes, until Resume.
+// Attempts in progress end as usual. endpoint is a scheme and host, such as
+// https://example.com; it need not be known yet. A delivery whose deadline passes
+// meanwhile is a dead letter after Resume. A process with an older version of this
+// package, which has opened the store before, does not know of it.
+func (q *Queue) Pause(ctx context.Context, endpoint string) error {
+	name, err := parseEndpoint(endpoint)
+	if err == nil {
+		_, err = q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(`
+			INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, paused_at) VALUES ($1, 0, 0, %[1]s)
+			ON CONFLICT (endpoint) DO UPDATE SET paused_at = CASE WHEN own.paused_at > 0 THEN own.paused_at ELSE %[1]s END`,
+			q.store.micros())), name)
+	}
+	if err != nil {
+		return fmt.Errorf("deliveryqueue: Pause: %w", err)
+	}
+	return nil
+}
+
+// Resume ends a Pause of the endpoint. It also enables an endpoint that
+// Config.DisableAfter disabled, and ends the wait for its Retry-After.
+func (q *Queue) Resume(ctx context.Context, endpoint string) error {
+	name, err := parseEndpoint(endpoint)
+	if err == nil {
+		_, err = q.store.db.ExecContext(ctx, q.store.query(
+			`UPDATE deliveryqueue_endpoint SET paused_at = 0, disabled_at = 0, failing_since = 0, alone_until = 0 WHERE endpoint = $1`),
+			name)
+	}
+	if err != nil {
+		return fmt.Errorf("deliveryqueue: Resume: %w", err)
+	}
+	q.asked.give()
+	return nil
+}
+
+// parseEndpoint checks and normalizes an endpoint.
+func parseEndpoint(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+		*u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+		return "", fmt.Errorf("the endpoint is %.80q; it must be a scheme and a host, such as https://example.com", text)
+	}
+	return endpointOf(u), nil
+}

@@ -1,0 +1,24 @@
+package deliveryqueue
+
+import (
+	"context"
+	"log/slog"
+)
+
+// warnings passes what an operator must know to slog.Default, whatever that is
+// at the time.
+type warnings struct{}
+
+func (warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && slog.Default().Enabled(ctx, level)
+}
+
+func (warnings) Handle(ctx context.Context, r slog.Record) error {
+	return slog.Default().Handler().Handle(ctx, r)
+}
+
+func (warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return slog.Default().Handler().WithAttrs(attrs)
+}
+
+func (warnings) WithGroup(name string) slog.Handler { return slog.Default().Handler().WithGroup(name) }

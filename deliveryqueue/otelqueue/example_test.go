@@ -1,0 +1,74 @@
+package otelqueue_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"example.com/awsretry/deliveryqueue"
+	"example.com/awsretry/deliveryqueue/otelqueue"
+)
+
+// watched runs a queue whose state is shown in metrics.
+func watched(ctx context.Context, store string) error {
+	recorder, err := otelqueue.New(nil) // the global MeterProvider
+	if err != nil {
+		return err
+	}
+	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{OnOutcome: recorder.Outcome})
+	if err != nil {
+		return err
+	}
+	defer queue.Close()
+	watching, err := recorder.Watch(queue) // in one process of the store
+	if err != nil {
+		return err
+	}
+	defer watching.Unregister()
+	return queue.Run(ctx)
+}
+
+func Example() {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	defer stop()
+	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		fmt.Println("got it")
+		stop()
+	}))
+	defer endpoint.Close()
+	store := filepath.Join(dir, "deliveries.db")
+	if err := enqueue(ctx, store, endpoint.URL); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := watched(ctx, store); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// got it
+}
+
+func enqueue(ctx context.Context, store, url string) error {
+	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{})
+	if err != nil {
+		return err
+	}
+	defer queue.Close()
+	req, err := http.NewRequest("POST", url, strings.NewReader("hello"))
+	if err != nil {
+		return err
+	}
+	_, err = queue.Enqueue(ctx, req, deliveryqueue.Options{})
+	return err
+}
