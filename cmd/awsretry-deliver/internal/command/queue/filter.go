@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -45,11 +44,8 @@ func (f *filterFlags) filter(ids []string, now time.Time) (deliveryqueue.Filter,
 	}
 	filter.State = deliveryqueue.State(f.state.Value)
 	if f.endpoint.Value != "" {
-		u, err := url.Parse(f.endpoint.Value)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
-			*u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
-			return filter, errors.New(
-				"--endpoint must be a scheme and a host, as https://example.com or http://127.0.0.1:8080")
+		if err := checkEndpoint("--endpoint", f.endpoint.Value); err != nil {
+			return filter, err
 		}
 		filter.Endpoint = f.endpoint.Value
 	}
@@ -57,6 +53,17 @@ func (f *filterFlags) filter(ids []string, now time.Time) (deliveryqueue.Filter,
 		filter.Before = now.Add(-time.Duration(f.olderThan))
 	}
 	return filter, nil
+}
+
+// checkEndpoint returns an error for what is not an endpoint. It does not show it:
+// there may be a password in it.
+func checkEndpoint(what, text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+		*u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+		return fmt.Errorf("%s must be a scheme and a host, as https://example.com or http://127.0.0.1:8080", what)
+	}
+	return nil
 }
 
 func parseIDs(args []string) ([]int64, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -31,6 +32,7 @@ func (c *command) list(ctx context.Context, args []string) error {
 		return err
 	}
 	l := c.newListing(ctx)
+	l.attempts = len(filter.IDs) > 0
 	if err := l.printAll(ctx, q, filter); err != nil {
 		return c.listError(ctx, err)
 	}
@@ -44,8 +46,9 @@ func (c *command) list(ctx context.Context, args []string) error {
 // A listing prints deliveries, without their headers and bodies.
 type listing struct {
 	*printer.Printer
-	now     time.Time
-	printed int
+	now      time.Time
+	attempts bool // the last attempts of each delivery are printed too
+	printed  int
 }
 
 // listColumns are wide enough for any delivery: a store may have any number of
@@ -107,6 +110,17 @@ func (l *listing) print(d deliveryqueue.Delivery) {
 		term.OneLine(d.Method),
 		address,
 	)
+	if !l.attempts {
+		return
+	}
+	for _, r := range d.Last {
+		text := r.Body
+		if r.Status == 0 {
+			text = r.Err
+		}
+		fmt.Fprintln(l.Out, strings.TrimRight(l.Palette.Faint(fmt.Sprintf("        %s  %s  %s  ", r.Start.UTC().Format(time.DateTime),
+			printer.Status(r.Status), term.Duration(r.Elapsed)))+term.OneLine(text), " "))
+	}
 }
 
 // until returns how far away the next attempt is.
@@ -149,13 +163,29 @@ type entry struct {
 	Status         int        `json:"status,omitempty"`
 	Error          string     `json:"error,omitempty"`
 	Reason         string     `json:"reason,omitempty"`
+	Last           []result   `json:"last,omitempty"`
+}
+
+// A result is how an attempt ended as JSON.
+type result struct {
+	Start     time.Time `json:"start"`
+	ElapsedMS float64   `json:"elapsed_ms"`
+	Status    int       `json:"status,omitempty"`
+	Error     string    `json:"error,omitempty"`
+	Body      string    `json:"body,omitempty"`
 }
 
 func newEntry(d deliveryqueue.Delivery) entry {
-	return entry{
+	e := entry{
 		d.ID, string(d.State), d.Method, d.URL, d.IdempotencyKey, d.Enqueued.UTC(), utc(d.Next), utc(d.Ended),
-		d.Attempts, d.Status, d.Err, d.Reason,
+		d.Attempts, d.Status, d.Err, d.Reason, nil,
 	}
+	for _, r := range d.Last {
+		e.Last = append(e.Last, result{
+			r.Start.UTC(), float64(r.Elapsed) / float64(time.Millisecond), r.Status, r.Err, r.Body,
+		})
+	}
+	return e
 }
 
 // utc returns nil for the zero time.

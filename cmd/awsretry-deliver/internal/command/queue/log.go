@@ -20,7 +20,8 @@ func (r *report) logger() *slog.Logger {
 // store that is down fails many times a second.
 const warningInterval = 10 * time.Second
 
-// warnings is a slog.Handler. It prints the message and its error.
+// warnings is a slog.Handler. It prints the message, what it is about and its
+// error.
 type warnings struct {
 	report    *report
 	sometimes *rate.Sometimes
@@ -33,8 +34,11 @@ func (*warnings) Enabled(_ context.Context, level slog.Level) bool { return leve
 func (w *warnings) Handle(_ context.Context, r slog.Record) error {
 	text := r.Message
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "err" || a.Key == "error" {
+		switch a.Key {
+		case "err", "error":
 			text += ": " + a.Value.String()
+		case "endpoint", "delivery":
+			text += ": " + a.Key + " " + a.Value.String()
 		}
 		return true
 	})

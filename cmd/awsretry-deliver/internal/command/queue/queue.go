@@ -10,10 +10,13 @@ import (
 
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/term"
+	"example.com/awsretry/deliveryqueue"
 )
 
 // Commands are in the order in which a delivery meets them.
-var Commands = []cli.Command{newEnqueue, newWork, newList, newStats, newRedrive, newCancel}
+var Commands = []cli.Command{
+	newEnqueue, newWork, newList, newStats, newEndpoints, newPause, newResume, newRedrive, newCancel,
+}
 
 // A command has the flags of all commands; each has its own part of them.
 type command struct {
@@ -79,7 +82,9 @@ that is durable. All its attempts have the same Idempotency-Key.`,
 }
 
 func newWork(s term.Streams) *cobra.Command {
-	c := command{Streams: s, work: workFlags{workers: cli.Number{Least: 1, Most: 10_000}}}
+	c := command{Streams: s, work: workFlags{
+		workers: cli.Number{Least: 1, Most: 10_000}, perEndpoint: cli.Number{Least: 1, Most: 10_000},
+	}}
 	cmd := &cobra.Command{
 		Use:   "work --db STORE [flags]",
 		Short: "Make the attempts of the deliveries, until Ctrl-C",
@@ -93,7 +98,12 @@ A delivery to a private, loopback or other address that is not public becomes a 
 	}
 	set := cli.NewFlags()
 	set.Var(&c.work.workers, "workers", "make this many attempts at the same time (default 10)")
+	set.Var(&c.work.perEndpoint, "per-endpoint", "of these, at most this many for one endpoint (default a third)")
 	set.Var(&c.work.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
+	set.Var(&c.work.disableAfter, "disable-after",
+		"when every attempt at an endpoint has failed for this long, try it only every 5m (default never)")
+	set.BoolVar(&c.work.retryTimeouts, "retry-timeouts", false,
+		"retry the statuses 408 and 425 too; Amazon SNS retries 429 and 5xx")
 	set.Var(&c.work.stopTimeout, "stop-timeout",
 		"when stopping, wait this long for attempts in progress (default --attempt-timeout and 5s)")
 	set.BoolVar(&c.private, "allow-private", false,
@@ -167,19 +177,72 @@ Their policies begin again.`,
 func newCancel(s term.Streams) *cobra.Command {
 	c := command{Streams: s}
 	cmd := &cobra.Command{
-		Use:     "cancel --db STORE ID...",
-		Short:   "Cancel deliveries",
-		Long:    `Cancels the deliveries with the given numbers.`,
-		Example: `  awsretry-deliver cancel --db deliveries.db 17`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("ID is missing; it must be the number of a delivery")
-			}
-			return nil
-		},
+		Use:   "cancel --db STORE [flags] [ID...]",
+		Short: "Cancel deliveries",
+		Long: `Cancels the deliveries with the given numbers or, without numbers, all that wait, are running or are dead
+and that the flags select. It needs a number or a flag.`,
+		Example: `  awsretry-deliver cancel --db deliveries.db 17
+  awsretry-deliver cancel --db deliveries.db --endpoint https://example.com`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.cancel(cmd.Context(), args) },
 	}
-	c.register(cmd, "", nil)
+	set := cli.NewFlags()
+	c.filter.state = cli.Word{Kind: "STATE", Among: func() []string { return []string{"waiting", "running", "dead"} }}
+	set.Var(&c.filter.state, "state", "those in this state: waiting, running or dead")
+	c.filter.register(set)
+	set.BoolVar(&c.dryRun, "dry-run", false, "list what would be canceled, and change nothing")
+	c.register(cmd, "Which, and how", set)
 	cli.DescribeExit(cmd, cli.Failure, "an error, or a number of no delivery that can be canceled")
+	return cmd
+}
+
+func newEndpoints(s term.Streams) *cobra.Command {
+	c := command{Streams: s}
+	cmd := &cobra.Command{
+		Use:   "endpoints --db STORE [flags]",
+		Short: "List the endpoints, with what waits for them and how they do",
+		Long: `Lists the endpoints, scheme and host, that have deliveries waiting, running or dead, and those that
+are failing, disabled or paused.`,
+		Example: `  awsretry-deliver endpoints --db deliveries.db`,
+		Args:    cli.Exactly(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.endpoints(cmd.Context()) },
+	}
+	set := cli.NewFlags()
+	c.jsonFlag(set)
+	c.register(cmd, "Output", set)
+	return cmd
+}
+
+func newPause(s term.Streams) *cobra.Command {
+	c := command{Streams: s}
+	cmd := &cobra.Command{
+		Use:   "pause --db STORE URL",
+		Short: "Make the deliveries to an endpoint wait",
+		Long: `Makes the deliveries to the endpoint, a scheme and a host, wait until resume, in all processes that work the
+store. Attempts in progress end as usual.`,
+		Example: `  awsretry-deliver pause --db deliveries.db https://example.com`,
+		Args:    cli.Exactly("URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.setPaused(cmd.Context(), args[0], (*deliveryqueue.Queue).Pause, "paused")
+		},
+	}
+	c.register(cmd, "", nil)
+	return cmd
+}
+
+func newResume(s term.Streams) *cobra.Command {
+	c := command{Streams: s}
+	cmd := &cobra.Command{
+		Use:   "resume --db STORE URL",
+		Short: "Go on with the deliveries to an endpoint that is paused or disabled",
+		Long: `Goes on with the deliveries to the endpoint, a scheme and a host, that was paused, or that was disabled because
+all attempts failed. It also ends the wait for a Retry-After.`,
+		Example: `  awsretry-deliver resume --db deliveries.db https://example.com`,
+		Args:    cli.Exactly("URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.setPaused(cmd.Context(), args[0], (*deliveryqueue.Queue).Resume, "resumed")
+		},
+	}
+	c.register(cmd, "", nil)
 	return cmd
 }

@@ -73,6 +73,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/gone":
 		w.WriteHeader(404)
+		io.WriteString(w, "no such hook\n")
 	case "/broken":
 		w.WriteHeader(503)
 	case "/flaky":
@@ -148,7 +149,15 @@ func TestErrors(t *testing.T) {
 		{[]string{"list", "--db", db, "--state", "done"}, cli.Usage, `--state is "done"; it must be waiting, running`},
 		{[]string{"list", "--db", db, "--endpoint", "http://h/path"}, cli.Usage, "--endpoint must be a scheme and a host"},
 		{[]string{"list", "--db", db, "0"}, cli.Usage, `ID is "0"; it must be the number of a delivery`},
-		{[]string{"cancel", "--db", db}, cli.Usage, "ID is missing"},
+		{[]string{"cancel", "--db", db}, cli.Usage, "ID is missing; it must be the number of a delivery, or a flag"},
+		{[]string{"cancel", "--db", db, "--dry-run"}, cli.Usage, "ID is missing"},
+		{[]string{"cancel", "--db", db, "--state", "dead", "1"}, cli.Usage, "ID and flags exclude each other"},
+		{[]string{"cancel", "--db", db, "--state", "delivered"}, cli.Usage, `--state is "delivered"; it must be waiting, running or dead`},
+		{[]string{"pause", "--db", db}, cli.Usage, "URL is missing"},
+		{[]string{"pause", "--db", db, "http://user:secret@h"}, cli.Usage, "URL must be a scheme and a host"},
+		{[]string{"resume", "--db", db, "https://h/path"}, cli.Usage, "URL must be a scheme and a host"},
+		{[]string{"endpoints", "--db", db, "here"}, cli.Usage, `"here" is one too many`},
+		{[]string{"work", "--db", db, "--disable-after", "-1s"}, cli.Usage, `--disable-after is "-1s"; it must be`},
 		{[]string{"enqueue", "--db", db, "-H", "X: a\r\nY: b", url}, cli.Usage, "--header X has a control character in its value"},
 		{[]string{"enqueue", "--db", db, "-H", "Host: a b", url}, cli.Usage, `--header Host is "a b"; it must be a host`},
 		{[]string{"enqueue", "--db", db, "--key", "a\nb", url}, cli.Usage, `--key is "a\nb"; it must be of visible ASCII`},

@@ -102,17 +102,67 @@ func (c *command) fault(id int64, text string) {
 	fmt.Fprintf(c.Err, "%s %d: %s\n", term.NewPalette(c.Streams, c.Err).Bad("✗"), id, text)
 }
 
-// cancel cancels deliveries, and reports each.
+// cancel cancels the deliveries with the given numbers, and reports each, or all
+// that the flags select.
 func (c *command) cancel(ctx context.Context, args []string) error {
-	ids, err := parseIDs(args)
+	filter, err := c.filter.filter(args, time.Now())
 	if err != nil {
 		return err
+	}
+	ids, flags := filter.IDs, filter
+	flags.IDs = nil
+	selects := flags.State != "" || flags.Endpoint != "" || !flags.Before.IsZero() || flags.Limit > 0
+	switch {
+	case len(ids) > 0 && (selects || c.dryRun):
+		return errors.New("ID and flags exclude each other; give the numbers alone")
+	case len(ids) == 0 && !selects:
+		return errors.New("ID is missing; it must be the number of a delivery, or a flag must say which")
+	case flags.State == deliveryqueue.Delivered || flags.State == deliveryqueue.Canceled:
+		return fmt.Errorf("--state is %q; it must be waiting, running or dead", flags.State)
 	}
 	q, err := c.open(ctx, false, deliveryqueue.Config{})
 	if err != nil {
 		return err
 	}
 	defer q.Close()
+	if len(ids) == 0 {
+		return c.cancelAll(ctx, q, flags)
+	}
+	return c.cancelIDs(ctx, q, ids)
+}
+
+// cancelAll cancels the deliveries that a filter selects.
+func (c *command) cancelAll(ctx context.Context, q *deliveryqueue.Queue, filter deliveryqueue.Filter) error {
+	if c.dryRun {
+		l := c.newListing(ctx)
+		for _, state := range []deliveryqueue.State{deliveryqueue.Waiting, deliveryqueue.Running, deliveryqueue.Dead} {
+			of := filter
+			if of.State = state; filter.State != "" && filter.State != state {
+				continue
+			}
+			if err := l.printAll(ctx, q, of); err != nil {
+				return c.listError(ctx, err)
+			}
+		}
+		text := "dry run: none would be canceled"
+		if l.printed > 0 {
+			text = "\ndry run: " + printer.Grouped(l.printed) + " would be canceled"
+		}
+		return l.end(text)
+	}
+	n, err := q.CancelAll(ctx, filter)
+	if err != nil {
+		return c.listError(ctx, err)
+	}
+	text := printer.Plural(n, "delivery", "deliveries") + " canceled"
+	if _, err := fmt.Fprintf(c.Out, "%s %s\n", term.NewPalette(c.Streams, c.Out).Good("✓"), text); err != nil {
+		return cli.Failed(fmt.Errorf("%s, but that could not be printed: %w", text, err))
+	}
+	return nil
+}
+
+// cancelIDs cancels deliveries, and reports each.
+func (c *command) cancelIDs(ctx context.Context, q *deliveryqueue.Queue, ids []int64) error {
 	faults := 0
 	palette := term.NewPalette(c.Streams, c.Out)
 	for _, id := range ids {

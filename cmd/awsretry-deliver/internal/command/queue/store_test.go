@@ -57,6 +57,7 @@ func TestStoreCannotBeUsed(t *testing.T) {
 			c.make(t, db)
 			for _, args := range [][]string{
 				{"enqueue", "http://127.0.0.1:1/"}, {"work"}, {"list"}, {"stats"}, {"redrive"}, {"cancel", "1"},
+				{"cancel", "--state", "dead"}, {"endpoints"}, {"pause", "http://127.0.0.1:1"}, {"resume", "http://127.0.0.1:1"},
 			} {
 				got := run(t, clitest.Shell{}, db, args...)
 				if got.Status != cli.Failure || got.Out != "" || strings.Count(got.Err, "\n") != 1 ||
@@ -106,10 +107,11 @@ func TestHostileStore(t *testing.T) {
 	succeed(t, db, "enqueue", "--policy", clitest.File(t, "policy.json", atOnce), "http://127.0.0.1:1/")
 	const hostile = "x\x1b[2J\u009b31m\x07\x7f"
 	execute(t, db, fmt.Sprintf(`UPDATE river_job SET state = 'discarded', finalized_at = scheduled_at, metadata = json_set(
-		json(metadata), '$.delivery', json_object('url', 'http://h/%[1]s', 'method', '%[1]s', 'key', '%[1]s'),
-		'$.output', json_object('reason', '%[1]s', 'error', '%[1]s'))`, hostile))
+		json(metadata), '$.delivery', json_object('url', 'http://h/%[1]s', 'method', '%[1]s', 'key', '%[1]s', 'endpoint', '%[1]s'),
+		'$.output', json_object('reason', '%[1]s', 'error', '%[1]s', 'last', json_array(
+		json_object('body', '%[1]s', 'status', 200), json_object('error', '%[1]s'))))`, hostile))
 	for _, args := range [][]string{
-		{"list"}, {"list", "--json"}, {"redrive", "--dry-run"}, {"work", "--until-empty"}, {"redrive", "1"},
+		{"list"}, {"list", "1"}, {"endpoints"}, {"endpoints", "--json"}, {"list", "--json"}, {"redrive", "--dry-run"}, {"work", "--until-empty"}, {"redrive", "1"},
 		{"work", "--until-empty", "--json"},
 	} {
 		shell := clitest.Shell{Terminals: []string{"stdout", "stderr"}, Env: map[string]string{"NO_COLOR": "1", "TERM": "dumb"}}

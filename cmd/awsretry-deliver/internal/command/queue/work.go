@@ -14,7 +14,10 @@ import (
 // workFlags are those of the command work.
 type workFlags struct {
 	workers        cli.Number
+	perEndpoint    cli.Number
 	attemptTimeout cli.Period
+	disableAfter   cli.Period
+	retryTimeouts  bool
 	stopTimeout    cli.Period
 	untilEmpty     bool
 }
@@ -31,8 +34,13 @@ const (
 func (f *workFlags) config() deliveryqueue.Config {
 	config := deliveryqueue.Config{
 		Workers:        f.workers.Value,
+		PerEndpoint:    f.perEndpoint.Value,
 		AttemptTimeout: time.Duration(f.attemptTimeout),
+		DisableAfter:   time.Duration(f.disableAfter),
 		StopTimeout:    time.Duration(f.stopTimeout),
+	}
+	if f.retryTimeouts {
+		config.RetryStatus = webhook.RetryStatus
 	}
 	if config.Workers == 0 {
 		config.Workers = defaultWorkers

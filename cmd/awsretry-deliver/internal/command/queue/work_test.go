@@ -28,6 +28,7 @@ func TestWork(t *testing.T) {
 			`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`:                     "2000-01-01 00:00:00",
 			` +[\d.]+[mµn]?s  (delivered|dead|retry)`:            "      TIME  $1",
 			`"(start|enqueued|ended)":"2\d{3}-\d\d-\d\dT[^"]+Z"`: `"$1":"2000-01-01T00:00:00Z"`,
+			`"elapsed_ms":[\d.]+`:                                `"elapsed_ms":1`,
 		} {
 			masked = regexp.MustCompile(pattern).ReplaceAllString(masked, with)
 		}
@@ -78,6 +79,9 @@ func TestWork(t *testing.T) {
 		{[]string{"cancel", "1", "3", "99"}, 1, "✓ 3: canceled\n",
 			"✗ 1: it is delivered already\n✗ 99: there is no such delivery\n"},
 		{[]string{"redrive", "--json"}, 0, `{"redriven":1}` + "\n", ""},
+		{[]string{"cancel", "--state", "waiting", "--dry-run"}, 0, "\ndry run: 1 would be canceled\n", ""},
+		{[]string{"cancel", "--state", "dead", "--dry-run"}, 0, "dry run: none would be canceled\n", ""},
+		{[]string{"cancel", "--endpoint", "https://example.com"}, 0, "✓ 0 deliveries canceled\n", ""},
 	} {
 		got := run(t, clitest.Shell{}, db, c.args...)
 		if got.Status != c.status || !strings.HasSuffix(mask(got.Out), c.out) || got.Err != c.err {

@@ -1,0 +1,71 @@
+package queue
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/clitest"
+)
+
+func endpointEntries(t *testing.T, db string) map[string]endpointEntry {
+	t.Helper()
+	all := make(map[string]endpointEntry)
+	for line := range strings.Lines(succeed(t, db, "endpoints", "--json")) {
+		var e endpointEntry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all[e.URL] = e
+	}
+	return all
+}
+
+// An endpoint is paused, resumed and seen, and so are its attempts.
+func TestEndpoints(t *testing.T) {
+	t.Parallel()
+	h, db := newHook(t), newDB(t)
+	print := func(want string, args ...string) {
+		t.Helper()
+		if out := succeed(t, db, args...); !strings.HasSuffix(out, want) {
+			t.Errorf("%q prints\n%s\nwant %q", args, out, want)
+		}
+	}
+	succeed(t, db, "enqueue", h.URL+"/gone")
+	print("✓ "+h.URL+": paused\n", "pause", h.URL)
+	if e := endpointEntries(t, db)[h.URL]; e.Waiting != 1 || e.Oldest == nil || e.Paused == nil || e.Failing != nil {
+		t.Errorf("%+v", e)
+	}
+	if out := succeed(t, db, "endpoints"); !strings.Contains(out, "  paused    2") || !strings.HasSuffix(out, h.URL+"\n") {
+		t.Errorf("endpoints prints\n%s", out)
+	}
+	print("✓ "+h.URL+": resumed\n", "resume", h.URL)
+	args := []string{"work", "--until-empty", "--disable-after", "1h", "--per-endpoint", "1", "--retry-timeouts"}
+	if got := run(t, clitest.Shell{}, db, args...); got.Status != cli.HTTPError {
+		t.Errorf("%+v", got)
+	}
+	if e := endpointEntries(t, db)[h.URL]; e.Waiting != 0 || e.Dead != 1 || e.Paused != nil || e.Failing == nil || e.Disabled != nil {
+		t.Errorf("%+v", e)
+	}
+	if out := succeed(t, db, "list", "1"); !strings.Contains(out, "  404  ") || !strings.Contains(out, "  no such hook\n") {
+		t.Errorf("list 1 prints\n%s", out)
+	}
+	print("✓ 1 delivery canceled\n", "cancel", "--endpoint", h.URL)
+	if e := endpointEntries(t, db)[h.URL]; e.Dead != 0 {
+		t.Errorf("%+v", e)
+	}
+	succeed(t, db, "resume", h.URL)
+	print("No endpoints in "+db+"\n", "endpoints")
+}
+
+// That an endpoint is disabled is a warning.
+func TestDisabledIsPrinted(t *testing.T) {
+	t.Parallel()
+	h, db := newHook(t), newDB(t)
+	succeed(t, db, "enqueue", h.URL+"/gone")
+	got := run(t, clitest.Shell{}, db, "work", "--until-empty", "--disable-after", "1ns", "--workers", "1")
+	if want := "warning: an endpoint is disabled: endpoint " + h.URL + "\n"; !strings.Contains(got.Err, want) {
+		t.Errorf("standard error is\n%s\nwant %q", got.Err, want)
+	}
+}
