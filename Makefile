@@ -9,9 +9,9 @@ TESTS := $(MODULES:%=test/%)
 # bench runs what the other modules race. interop and bench run whole, but without the race detector, for which their
 # many clients would be compiled again; make interop has it.
 RACES := $(patsubst %,race/%,$(filter-out bench interop,$(MODULES)))
-LINTS := $(MODULES:%=lint/%) lint/tools
+LINTS := $(MODULES:%=lint/%) lint/tools lint/retryablehttp/users
 # The modules whose users would notice a change, and the packages of the root among them.
-API_MODULES := otelretry awssdk fleet deliveryqueue
+API_MODULES := otelretry awssdk fleet deliveryqueue retryablehttp
 API_PACKAGES := . ./delivery ./delivery/letters ./poll ./services
 # The compiler takes a tenth less time if it collects less garbage, and the linters a quarter. Tests run with Go's default.
 FAST := GOGC=400
@@ -39,14 +39,18 @@ test: needs ## The tests of every module (4 minutes the first time), without the
 check: ## All else that CI runs: the race detector, linters, other platforms, API listing, layers, rules, pictures
 	@command -v "$$(go env CC)" >/dev/null || { echo "the race detector needs a C compiler, and $$(go env CC) is not in PATH: install gcc or clang"; exit 1; }
 	@$(PARALLEL) $(RACES) whole/interop whole/bench lint crossvet pictures-check
+	@$(PARALLEL) whole/retryablehttp users # whose uploads would slow the others down
 
 lint: format $(LINTS) api-check layers mutate-check ## Of these only formatting, linters, API listing, layers and rules
 
 $(TESTS): test/%: compile/%
-	@echo "== go test $*"; cd $* && go test -vet=off $(if $(filter interop bench,$*),-short) ./...
+	@echo "== go test $*"; cd $* && go test -vet=off $(if $(filter interop bench retryablehttp,$*),-short) ./...
 
-whole/interop whole/bench: whole/%: compile/%
+whole/interop whole/bench whole/retryablehttp: whole/%: compile/%
 	@echo "== go test $*, also what takes long"; cd $* && go test -vet=off ./...
+
+users: ## The clients of Vault, Terraform and GitLab over retryablehttp, beside the original
+	@echo "== go test retryablehttp/users"; cd retryablehttp/users && go test -vet=off ./...
 
 # What -short leaves out takes long and starts nothing at a time that other tests do not; make test runs it.
 $(RACES): race/%: compile-race/%
@@ -101,8 +105,12 @@ mutate: ## Breaks each rule of docs/SOURCES.md and docs/ARCHITECTURE.md, and nam
 mutate-check: # the list of what make mutate breaks is that of the rules, and fits the code
 	@cd tools && go run ./mutate -C .. -check
 
+TIME ?= 10m
+fifty: ## Fifty endpoints of a deliveryqueue, of which none, one, three and ten hang, for TIME (10m; .ci/run: 1m), with 100,000 deliveries waiting for them
+	cd deliveryqueue && DELIVERYQUEUE_FIFTY=$(TIME) go test -vet=off -count=1 -timeout 1h -v -run '^TestHangingEndpoints$$' . | grep -v '^=== '
+
 LIST_API = cd tools && { go run ./api -C .. $(API_PACKAGES); for m in $(API_MODULES); do go run ./api -C ../$$m .; done; \
-	go run ./api -C ../deliveryqueue ./webhook; }
+	go run ./api -C ../deliveryqueue ./webhook ./otelqueue; }
 api: ## The listing of the exported API, written again
 	@$(LIST_API) > ../docs/API.txt
 
