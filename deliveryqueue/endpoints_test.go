@@ -1,6 +1,7 @@
 package deliveryqueue
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"net/http"
@@ -366,16 +367,43 @@ func TestForget(t *testing.T) {
 		}
 		execute(t, q.store.db, q.store.query(`UPDATE deliveryqueue_endpoint SET used_at = used_at - $1 WHERE endpoint <> 'http://new.test'`),
 			(keepEndpoint + time.Hour).Microseconds())
-		if err := q.sweep(t.Context()); err != nil {
-			t.Fatal(err)
+		start(t, q)
+		const count = `SELECT count(*), count(CASE WHEN endpoint = 'http://old.test' THEN 1 END) FROM deliveryqueue_endpoint`
+		var all, old int
+		eventually(t, "one is forgotten", func() bool {
+			if err := q.store.db.QueryRow(count).Scan(&all, &old); err != nil {
+				t.Fatal(err)
+			}
+			return old == 0
+		})
+		if all != 3 {
+			t.Errorf("%d are left", all)
 		}
-		var left int
-		if err := q.store.db.QueryRow(`SELECT count(*) FROM deliveryqueue_endpoint WHERE endpoint <> 'http://old.test'`).Scan(&left); err != nil || left != 3 {
-			t.Errorf("%d are left: %v", left, err)
-		}
-		var old int
-		if err := q.store.db.QueryRow(`SELECT count(*) FROM deliveryqueue_endpoint`).Scan(&old); err != nil || old != left {
-			t.Errorf("%d in all: %v", old, err)
+	})
+}
+
+// River learns in time that its queue is paused, also if a look takes longer than
+// Config.PollInterval.
+func TestSlowLooks(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		ended := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		f := q.newFetcher(ctx)
+		f.poll = time.Nanosecond
+		go func() {
+			_, err := f.fetch(t.Context(), "a client")
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("the fetch goes on")
 		}
 	})
 }

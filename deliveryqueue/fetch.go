@@ -2,13 +2,8 @@ package deliveryqueue
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
-	"fmt"
-	"math"
 	"time"
 
-	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/rivertype"
 )
 
@@ -62,22 +57,23 @@ const longestFetch = 100 * time.Millisecond
 // fetch takes deliveries for the workers that are free. It waits for some,
 // because River would ask again at once.
 func (f *fetcher) fetch(ctx context.Context, client string) ([]*rivertype.JobRow, error) {
-	end := time.NewTimer(longestFetch)
-	defer end.Stop()
-	for f.running.Err() == nil {
-		asked := f.asked
-		if f.failed {
-			asked = nil // do not hurry
+	for end := time.Now().Add(longestFetch); f.running.Err() == nil; {
+		left, wait := time.Until(end), time.Until(f.next)
+		if left <= 0 {
+			break
 		}
-		if wait := time.Until(f.next); wait > 0 {
+		if wait > 0 {
+			asked := f.asked
+			if f.failed {
+				asked = nil // do not hurry
+			}
 			select {
 			case <-f.running.Done():
-				return nil, nil
-			case <-end.C:
-				return nil, nil
 			case <-asked:
-			case <-time.After(wait):
+				f.next = time.Time{}
+			case <-time.After(min(wait, left)):
 			}
+			continue
 		}
 		f.next = time.Now().Add(f.poll)
 		jobs, err := f.look(ctx, client)
@@ -173,222 +169,4 @@ func (f *fetcher) chosen(all []candidate, cursor string) []candidate {
 		}
 	}
 	return taken
-}
-
-// available returns the SQL condition of the jobs that fetch takes when they are
-// due, and endpoint the expression of a job's endpoint. The index
-// deliveryqueue_due has both. PostgreSQL cannot see through the CASE: by
-// statistics that are a minute old, in which few jobs are available, it would use
-// River's index, and sort all that are available now for each endpoint.
-func (s *store) available() string {
-	const condition = `state = 'available' AND queue = '` + queueName + `'`
-	if s.sqlite {
-		return condition
-	}
-	return `CASE WHEN ` + condition + ` THEN true ELSE false END`
-}
-
-// aside is the condition of the jobs in the index deliveryqueue_aside: those that
-// wait for their time, and the dead letters.
-const aside = `state IN ('discarded', 'retryable', 'scheduled') AND queue = '` + queueName + `'`
-
-func (s *store) endpoint() string {
-	return `COALESCE(NULLIF(CAST((` + s.metadata() + `) -> 'delivery' ->> 'endpoint' AS text), ''), '-')`
-}
-
-// due returns the first endpoints after from, and up to upTo unless that is "",
-// that have deliveries, and whether these are due.
-func (s *store) due(ctx context.Context, from, upTo string, limit int) ([]candidate, error) {
-	rows, err := s.looking.QueryContext(ctx, s.dueQuery(limit), from, upTo)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []candidate
-	for rows.Next() {
-		c := candidate{turns: math.MaxInt}
-		var perSecond, wait int64
-		var failing sql.NullInt64
-		if err := rows.Scan(
-			&c.Endpoint, &c.health.slow, &perSecond, &wait, &failing, &c.health.disabled, &c.due,
-		); err != nil {
-			return nil, err
-		}
-		if failing.Valid {
-			c.health.failing = time.Now().Add(-time.Duration(failing.Int64) * time.Microsecond)
-		}
-		if c.wait = max(time.Duration(wait)*time.Microsecond, 0); c.wait > longestHold {
-			c.wait = 0 // the clock was set back
-		}
-		switch {
-		case c.health.disabled:
-			c.wait, c.turns = 0, 1
-		case perSecond > 0:
-			c.turns = 1 + int(max(early-c.wait, 0)*time.Duration(perSecond)/time.Second)
-		}
-		all = append(all, c)
-	}
-	return all, rows.Err()
-}
-
-// dueQuery returns the statement of due.
-func (s *store) dueQuery(limit int) string {
-	// The recursion skips from one endpoint to the next in the index, so its cost
-	// depends on the number of endpoints, not of deliveries.
-	jobs := `river_job`
-	own := `LEFT JOIN LATERAL (SELECT * FROM deliveryqueue_endpoint AS e WHERE e.endpoint = walk.endpoint LIMIT 1) AS own ON true`
-	if s.sqlite {
-		jobs += ` INDEXED BY deliveryqueue_due` // for the recursion, SQLite would choose another
-		own = `LEFT JOIN deliveryqueue_endpoint AS own ON own.endpoint = walk.endpoint`
-	}
-	return s.query(fmt.Sprintf(`
-		WITH RECURSIVE walk (endpoint, n) AS (
-			SELECT (SELECT %[1]s FROM %[7]s WHERE %[2]s AND %[1]s > $1 ORDER BY %[1]s LIMIT 1), 1
-			UNION ALL
-			SELECT (SELECT %[1]s FROM %[7]s WHERE %[2]s AND %[1]s > walk.endpoint ORDER BY %[1]s LIMIT 1), n + 1
-			FROM walk WHERE walk.endpoint IS NOT NULL AND ($2 = '' OR walk.endpoint < $2) AND n < %[6]d
-		)
-		SELECT walk.endpoint, COALESCE(own.slow, -1), COALESCE(own.per_second, 0), COALESCE(own.next_at - %[4]s, 0),
-			CASE WHEN own.failing_since > 0 THEN %[4]s - own.failing_since END, COALESCE(own.disabled_at, 0) > 0,
-			NOT COALESCE(%[8]s, false) AND (SELECT scheduled_at FROM %[7]s WHERE %[2]s AND %[1]s = walk.endpoint
-				ORDER BY scheduled_at LIMIT 1) <= %[5]s
-		FROM walk %[3]s
-		WHERE walk.endpoint IS NOT NULL AND ($2 = '' OR walk.endpoint <= $2) ORDER BY walk.n`,
-		s.endpoint(), s.available(), own, s.micros(), s.after(`0`), limit, jobs, s.isLeftAlone()))
-}
-
-// isLeftAlone returns the SQL condition of an endpoint's row, own, that no
-// delivery is taken.
-func (s *store) isLeftAlone() string {
-	return fmt.Sprintf(`(own.paused_at > 0 OR own.alone_until > %[1]s AND own.alone_until <= %[1]s + %[2]d)`,
-		s.micros(), longestHold.Microseconds())
-}
-
-// take takes deliveries that are due: they are running then. Since due, another
-// process may have learned that an endpoint is to be left alone.
-func (s *store) take(ctx context.Context, of []candidate, client string) (jobs []*rivertype.JobRow, endpoints []string, err error) {
-	raw, err := json.Marshal(of)
-	if err != nil {
-		return nil, nil, err
-	}
-	rows, err := s.db.QueryContext(ctx, s.query(s.takeQuery()), string(raw), client)
-	if err != nil {
-		return nil, nil, err
-	}
-	return jobsOf(rows)
-}
-
-// takeQuery returns the statement of take.
-func (s *store) takeQuery() string {
-	alone := `EXISTS (SELECT 1 FROM deliveryqueue_endpoint AS own WHERE own.endpoint = %s AND ` + s.isLeftAlone() + `)`
-	if s.sqlite { // which has no LATERAL
-		return fmt.Sprintf(`
-			WITH RECURSIVE pick (endpoint, n, id, at) AS (
-				SELECT value ->> 'endpoint', value ->> 'n', 0, '' FROM json_each($1) WHERE NOT %[5]s
-				UNION ALL
-				SELECT pick.endpoint, pick.n - 1, job.id, job.scheduled_at
-				FROM pick, river_job AS job
-				WHERE pick.n > 0 AND job.id = (SELECT id FROM river_job INDEXED BY deliveryqueue_due
-					WHERE %[2]s AND %[1]s = pick.endpoint AND (scheduled_at, id) > (pick.at, pick.id) AND scheduled_at <= %[4]s
-					ORDER BY scheduled_at, id LIMIT 1)
-			)
-			UPDATE river_job SET state = 'running', attempt = min(attempt + 1, %[3]d), attempted_at = %[4]s,
-				attempted_by = jsonb_array($2)
-			WHERE id IN (SELECT id FROM pick)
-			RETURNING id, CASE WHEN json_valid(args, 5) THEN json(args) ELSE args END,
-				CASE WHEN json_valid(metadata, 5) THEN json(metadata) ELSE metadata END, attempt, attempted_at, created_at, %[1]s`,
-			s.endpoint(), s.available(), maxAttempt, s.after(`0`), fmt.Sprintf(alone, `value ->> 'endpoint'`))
-	}
-	return fmt.Sprintf(`
-		WITH taken AS MATERIALIZED (
-			SELECT job.id FROM jsonb_to_recordset($1::jsonb) AS want (endpoint text, n int),
-				LATERAL (SELECT id FROM river_job WHERE %[2]s AND %[1]s = want.endpoint AND scheduled_at <= now()
-					ORDER BY scheduled_at, id LIMIT want.n FOR UPDATE SKIP LOCKED) AS job
-			WHERE NOT %[4]s
-		)
-		UPDATE river_job SET state = 'running', attempt = LEAST(attempt + 1, %[3]d), attempted_at = now(),
-			attempted_by = ARRAY[$2]
-		WHERE id = ANY (ARRAY(SELECT id FROM taken)) -- for a join, PostgreSQL may read the whole table
-		RETURNING id, args, metadata, attempt, attempted_at, created_at, %[1]s`, s.endpoint(), s.available(), maxAttempt,
-		fmt.Sprintf(alone, `want.endpoint`))
-}
-
-// maxAttempt is the largest attempt number that River can store.
-const maxAttempt = math.MaxInt16
-
-// jobsOf reads the jobs that were taken, and their endpoints.
-func jobsOf(rows *sql.Rows) (jobs []*rivertype.JobRow, endpoints []string, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		job := &rivertype.JobRow{
-			Kind: kind, MaxAttempts: crashLimit, Priority: priority, Queue: queueName, State: rivertype.JobStateRunning,
-		}
-		var at, created storedTime
-		var endpoint string
-		if err := rows.Scan(&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &endpoint); err != nil {
-			return nil, nil, err
-		}
-		job.CreatedAt = created.Time
-		if !at.IsZero() {
-			job.AttemptedAt, job.ScheduledAt = &at.Time, at.Time
-		}
-		jobs, endpoints = append(jobs, job), append(endpoints, endpoint)
-	}
-	return jobs, endpoints, rows.Err()
-}
-
-// A fairDriver is a River driver whose queries for jobs are those of a fetcher.
-type fairDriver[Tx any] struct {
-	riverdriver.Driver[Tx]
-	*fetcher
-}
-
-func (d fairDriver[Tx]) GetExecutor() riverdriver.Executor {
-	return fairExecutor{d.Driver.GetExecutor(), d.fetcher}
-}
-
-func (d fairDriver[Tx]) GetListener(params *riverdriver.GetListenenerParams) riverdriver.Listener {
-	return listener{d.Driver.GetListener(params), d.fetcher}
-}
-
-type fairExecutor struct {
-	riverdriver.Executor
-	*fetcher
-}
-
-func (e fairExecutor) Begin(ctx context.Context) (riverdriver.ExecutorTx, error) {
-	tx, err := e.Executor.Begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return unscheduled{tx}, nil
-}
-
-type unscheduled struct{ riverdriver.ExecutorTx }
-
-// JobSchedule does nothing: the process that leads would call it with the time of
-// its own clock, and sweep does the same by the store's.
-func (unscheduled) JobSchedule(
-	context.Context, *riverdriver.JobScheduleParams,
-) ([]*riverdriver.JobScheduleResult, error) {
-	return nil, nil
-}
-
-func (e fairExecutor) JobGetAvailable(
-	ctx context.Context, params *riverdriver.JobGetAvailableParams,
-) (*riverdriver.JobGetAvailableResult, error) {
-	jobs, err := e.fetch(ctx, params.ClientID)
-	return &riverdriver.JobGetAvailableResult{Jobs: jobs}, err
-}
-
-// A listener tells the fetcher of PostgreSQL's notifications of new jobs.
-type listener struct {
-	riverdriver.Listener
-	*fetcher
-}
-
-func (l listener) WaitForNotification(ctx context.Context) (*riverdriver.Notification, error) {
-	n, err := l.Listener.WaitForNotification(ctx)
-	l.asked.give()
-	return n, err
 }

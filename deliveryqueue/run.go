@@ -11,7 +11,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// fetchCooldown is the time between two fetches of deliveries.
+// fetchCooldown is the least time between two fetches, which themselves wait.
 const fetchCooldown = time.Millisecond
 
 // forever disables River's cleaning and rescuing. River's own value for that,
