@@ -143,13 +143,14 @@ func openSQLite(path string, logger *slog.Logger) (store, error) {
 	}
 	options.Del("_txlock") // which is for writers
 	at.RawQuery = options.Encode()
-	var pools [2]*sql.DB
-	for i := range pools {
-		if pools[i], err = sql.Open("sqlite", at.String()); err != nil {
-			return store{}, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
-		}
+	looking, err := sql.Open("sqlite", at.String())
+	if err != nil {
+		return store{}, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
 	}
-	looking, reading := pools[0], pools[1]
+	reading, err := sql.Open("sqlite", at.String())
+	if err != nil {
+		return store{}, errors.Join(fmt.Errorf("%s: %w", path, err), looking.Close(), db.Close())
+	}
 	looking.SetMaxOpenConns(1)
 	reading.SetMaxOpenConns(3)
 	// While this connection is open, SQLite keeps its log, which check looks for.
