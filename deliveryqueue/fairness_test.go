@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"sync"
@@ -129,7 +130,8 @@ func TestHangingEndpoints(t *testing.T) {
 			}
 			eventually(t, "all others are delivered", func() bool { made, _ := h.p99(); return made == deliveries })
 			_, p99 := h.p99()
-			t.Logf("%d of %d hang, and %d deliveries to them wait: p99 of the others %v", n, endpoints, waiting, p99)
+			t.Logf("%s: %d of %d hang, and %d deliveries to them wait: p99 of the others %v",
+				path.Base(t.Name()), n, endpoints, waiting, p99)
 			if n == 0 {
 				alone = p99
 			}

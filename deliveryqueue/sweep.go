@@ -9,10 +9,15 @@ import (
 // step is the interval of the sweeps, and how early a job is made available.
 const step = 5 * time.Second
 
+// forgetting is the interval between two deletions of what is no longer used. In
+// SQLite, they would hold up the attempts of all processes.
+const forgetting = time.Hour
+
 // sweepUntil sweeps until ctx ends, and logs if the store fails for long. It calls
 // end if the store is gone.
 func (q *Queue) sweepUntil(ctx context.Context, l *lanes, end func(error)) {
 	var failing, logged time.Time // zero: the store works
+	var forgot time.Time
 	for {
 		if err := q.store.check(); err != nil {
 			q.config.Logger.ErrorContext(ctx, "deliveryqueue: Run stops", "error", err)
@@ -22,6 +27,10 @@ func (q *Queue) sweepUntil(ctx context.Context, l *lanes, end func(error)) {
 		err := q.sweep(ctx)
 		if all := l.flush(); err == nil && len(all) > 0 {
 			err = q.store.noteSuccesses(ctx, all)
+		}
+		if err == nil && time.Since(forgot) >= forgetting {
+			err = q.store.forget(ctx)
+			forgot = time.Now()
 		}
 		switch now := time.Now(); {
 		case ctx.Err() != nil:
@@ -87,5 +96,5 @@ func (q *Queue) sweep(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.forget(ctx)
+	return nil
 }
