@@ -255,50 +255,6 @@ func TestProbeIsRefused(t *testing.T) {
 	})
 }
 
-func TestCancelAll(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		q := open(t, store, Config{})
-		for _, state := range []string{"available", "scheduled", "running", "discarded", "completed"} {
-			for _, url := range []string{"http://a.test", "http://b.test"} {
-				id := enqueue(t, q, post(t, url, "hello"), Options{})
-				done := ""
-				if state == "discarded" || state == "completed" {
-					done = `, finalized_at = ` + q.store.after(`0`)
-				}
-				setJob(t, q, id, `state = '`+state+`', attempted_at = `+q.store.after(`0`)+done)
-			}
-		}
-		n, err := q.CancelAll(t.Context(), Filter{Endpoint: "http://a.test"})
-		if err != nil || n != 4 {
-			t.Errorf("%d, %v", n, err)
-		}
-		want := Stats{Waiting: 2, Running: 2, Delivered: 2, Dead: 1, Canceled: 3}
-		if s := stats(t, q); s != want {
-			t.Errorf("%+v, want %+v", s, want)
-		}
-		// The attempt in progress fails.
-		var running Delivery
-		for _, d := range list(t, q, Filter{State: Running, Endpoint: "http://a.test"}) {
-			running = d
-		}
-		if _, err := q.store.settle(t.Context(), []*change{again(underWay(t, q, running.ID, 0), record{}, 0)}); err != nil {
-			t.Fatal(err)
-		}
-		if d := list(t, q, Filter{IDs: []int64{running.ID}})[0]; d.State != Canceled {
-			t.Errorf("%+v", d)
-		}
-		for _, f := range []Filter{{}, {State: Delivered}, {State: Canceled}, {State: "odd"}, {Limit: -1}} {
-			if n, err := q.CancelAll(t.Context(), f); err == nil || n != 0 {
-				t.Errorf("%+v: %d, %v", f, n, err)
-			}
-		}
-		if n, err := q.CancelAll(t.Context(), Filter{Before: time.Now().Add(time.Minute), Limit: 2}); err != nil || n != 2 {
-			t.Errorf("%d, %v", n, err)
-		}
-	})
-}
-
 // A Retry-After is obeyed too where some deliveries to the endpoint have a
 // throttle.
 func TestRetryAfterBesideAThrottle(t *testing.T) {

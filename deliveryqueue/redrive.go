@@ -123,6 +123,9 @@ func (q *Queue) Redrive(ctx context.Context, f Filter) (n int, err error) {
 // batchSize is how many deliveries a statement of Redrive and CancelAll changes.
 const batchSize = 5000
 
+// mostDeadlocks is how many deadlocks of a call's statements in a row are an error.
+const mostDeadlocks = 10
+
 // deadlocked reports whether PostgreSQL ended a statement so that another could go
 // on.
 func deadlocked(err error) bool {
@@ -137,6 +140,7 @@ func (q *Queue) inBatches(ctx context.Context, f Filter, update, condition strin
 	if err != nil {
 		return 0, err
 	}
+	deadlocks := 0
 	for last := int64(0); ; { // what fails again meanwhile is not redriven once more
 		batch := batchSize
 		if f.Limit > 0 {
@@ -145,9 +149,10 @@ func (q *Queue) inBatches(ctx context.Context, f Filter, update, condition strin
 		ids, err := q.store.ids(ctx, q.store.db, fmt.Sprintf(
 			`%s WHERE id IN (SELECT id FROM river_job WHERE %s AND %s AND id > %d ORDER BY id LIMIT %d) AND %s RETURNING id`,
 			update, where, condition, last, batch, condition), params)
-		if deadlocked(err) && ctx.Err() == nil { // with outcomes that were committed meanwhile
+		if deadlocks++; deadlocked(err) && deadlocks < mostDeadlocks { // with outcomes that were committed meanwhile
 			continue
 		}
+		deadlocks = 0
 		if err != nil {
 			return n, err
 		}
