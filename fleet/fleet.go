@@ -115,7 +115,7 @@ type Config struct {
 
 // A Fleet is an awsretry.Shared that keeps the buckets in a store. If several
 // Transports use one Fleet, each of them has a lease of its own and counts as a
-// member. Close the Fleet when it is no longer used.
+// member. Close a Fleet after use.
 type Fleet struct {
 	client   Client
 	config   Config

@@ -56,9 +56,9 @@ func NewRequestWithContext(ctx context.Context, method, url string, rawBody any)
 	return req, nil
 }
 
-// FromRequest returns a Request for r, whose body it takes over. A body with
-// GetBody is read anew for each attempt, and any other is an io.Reader alone, as
-// for NewRequestWithContext.
+// FromRequest returns a Request for r, whose body it takes over. GetBody is
+// called for each attempt. A body without GetBody is an io.Reader, as for
+// NewRequestWithContext.
 func FromRequest(r *http.Request) (*Request, error) {
 	req := &Request{Request: r}
 	switch {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write testdata/scaled.json anew")
+var update = flag.Bool("update", false, "rewrite testdata/scaled.json")
 
 // The rates over random outcomes of services of many kinds are those of
 // testdata/scaled.json, which -update writes again after an intended change.
