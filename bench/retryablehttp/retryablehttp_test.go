@@ -17,7 +17,7 @@ import (
 )
 
 // A client sends a request with a body, which may be nil.
-type client func(method, url string, body io.Reader) (*http.Response, error)
+type client func(method, url string, body any) (*http.Response, error)
 
 // clients are both, silent and with short delays. They send through base.
 var clients = map[string]func(base http.RoundTripper) client{
@@ -25,12 +25,8 @@ var clients = map[string]func(base http.RoundTripper) client{
 		c := ours.NewClient()
 		c.HTTPClient, c.Logger = &http.Client{Transport: base}, nil
 		c.RetryWaitMin, c.RetryWaitMax = time.Millisecond, time.Millisecond
-		return func(method, url string, body io.Reader) (*http.Response, error) {
-			var raw any
-			if body != nil {
-				raw = body
-			}
-			req, err := ours.NewRequest(method, url, raw)
+		return func(method, url string, body any) (*http.Response, error) {
+			req, err := ours.NewRequest(method, url, body)
 			if err != nil {
 				return nil, err
 			}
@@ -41,12 +37,8 @@ var clients = map[string]func(base http.RoundTripper) client{
 		c := original.NewClient()
 		c.HTTPClient, c.Logger = &http.Client{Transport: base}, nil
 		c.RetryWaitMin, c.RetryWaitMax = time.Millisecond, time.Millisecond
-		return func(method, url string, body io.Reader) (*http.Response, error) {
-			var raw any
-			if body != nil {
-				raw = body
-			}
-			req, err := original.NewRequest(method, url, raw)
+		return func(method, url string, body any) (*http.Response, error) {
+			req, err := original.NewRequest(method, url, body)
 			if err != nil {
 				return nil, err
 			}
