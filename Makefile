@@ -3,8 +3,9 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
-# Every folder with a go.mod but tools, which has no tests: the root, interop, whose tests wait longest, and the others.
-MODULES := . interop $(filter-out interop tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
+# Every folder with a go.mod but tools, which has no tests: the root, those whose tests wait longest, and the others.
+LONGEST := deliveryqueue fleet interop
+MODULES := . $(LONGEST) $(filter-out $(LONGEST) tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
 TESTS := $(MODULES:%=test/%)
 # bench runs what the other modules race. interop and bench run whole, but without the race detector, for which their
 # many clients would be compiled again; make interop has it.

@@ -275,7 +275,7 @@ func TestRate(t *testing.T) {
 				r.join(count, 4)
 			}
 		}
-		r.phase("in a deploy", 2*count, figures{0.7, 0.017, 1.5, 0, 0})
+		r.phase("in a deploy", 2*count, figures{0.7, 0.025, 1.5, 0, 0}) // .0173 in one run of forty
 	}
 	for name, test := range map[string]struct {
 		cubic bool // the pacing; else it is scaled
@@ -300,7 +300,7 @@ func TestRate(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			r.service.setRate(20)
 			r.phase("a drop", 5, figures{0.8, 0.6, 5, 0, 0})
-			r.phase("a fifth", 10, figures{0.8, 0.1, 2, 0.9, 0})
+			r.phase("a fifth", 10, figures{0.6, 0.1, 2, 0.9, 0}) // usually .99, .81 in one run of forty
 			r.service.setRate(200)
 			r.phase("ten times that", 10, figures{0.05, 0.2, 1.6, 0, 0})
 			time.Sleep(20 * time.Second)
