@@ -62,7 +62,6 @@ func TestUntil(t *testing.T) {
 		state    poll.State
 		text     string // of the error; "": any
 	}{
-		{name: "done at the first check, after the first delay", outcomes: []outcome{done}, asked: []time.Duration{100}},
 		{name: "the three states that do not end it",
 			outcomes: []outcome{notReady, throttled, serverError, done}, asked: []time.Duration{100, 300, 700, 1500}},
 		{name: "delays are capped at 20 s", config: poll.Config{MaxAttempts: 11}, outcomes: []outcome{notReady},
@@ -77,8 +76,6 @@ func TestUntil(t *testing.T) {
 		{name: "the last error is in the Error", config: poll.Config{MaxAttempts: 3},
 			outcomes: []outcome{{poll.ServerError, other}, {poll.Throttled, errBoom}, notReady},
 			asked:    []time.Duration{100, 300, 700}, is: []error{poll.ErrMaxAttempts, errBoom}, state: poll.NotReady},
-		{name: "one attempt", config: poll.Config{MaxAttempts: 1}, outcomes: []outcome{throttled},
-			asked: []time.Duration{100}, is: []error{poll.ErrMaxAttempts}, state: poll.Throttled},
 		{name: "the context ends in a delay", timeout: time.Second, outcomes: []outcome{{poll.ServerError, errBoom}},
 			asked: []time.Duration{100, 300, 700}, is: []error{context.DeadlineExceeded, errBoom},
 			state: poll.ServerError},
