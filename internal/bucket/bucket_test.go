@@ -3,7 +3,6 @@ package bucket
 import (
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,29 +175,6 @@ func TestSetRateMovesTheTurn(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestPutServesTheLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, q := newEmpty(0.001, 10), waittest.NewQueue()
-		for i, n := range []float64{3, 1, 4, 6} {
-			join(t.Context(), q, b, i, n)
-		}
-		for range 2 {
-			time.Sleep(time.Second)
-			b.Put(4)
-			synctest.Wait()
-		}
-		want := ends{end(0, time.Second, nil), end(1, time.Second, nil), end(2, 2*time.Second, nil)}
-		if got := q.Ended(); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-		b.Put(math.MaxFloat64)
-		q.Wait()
-		if !near(b.tokens, 4, 1e-9) {
-			t.Errorf("%v tokens are left, want 4", b.tokens)
-		}
-	})
 }
 
 // What came back while the bucket was full is lost, once.

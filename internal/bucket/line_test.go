@@ -119,6 +119,27 @@ func TestGrantThatRacesWithCancelIsReturned(t *testing.T) {
 	}
 }
 
+// A silentContext does not close a channel when it ends.
+type silentContext struct{ context.Context }
+
+func (silentContext) Done() <-chan struct{} { return nil }
+
+func TestGrantAfterTheContextEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 1)
+		gone := errors.New("the caller left")
+		ctx, cancel := waittest.CancelAfter(t.Context(), time.Second/2, gone)
+		defer cancel()
+		if err := b.Wait(silentContext{ctx}, 1); err != gone {
+			t.Errorf("got %v, want %v", err, gone)
+		}
+		if b.tokens != 1 {
+			t.Errorf("%v tokens, want 1", b.tokens)
+		}
+		wantIdle(t, b)
+	})
+}
+
 // The tokens of a grant that is returned go to the line first. Only the rest is
 // limited to the capacity.
 func TestLeaveServesTheLineFirst(t *testing.T) {
@@ -192,23 +213,6 @@ func TestNoBurstAfterAStop(t *testing.T) {
 		for _, w := range line {
 			b.leave(w)
 		}
-		wantIdle(t, b)
-	})
-}
-
-// A timer that is stopped or reset just as it runs still calls its function.
-func TestStaleTimerIsHarmless(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newEmpty(1, 1)
-		b.fire()
-		if b.tokens != 0 || b.timer != nil {
-			t.Errorf("without a line: %v tokens, timer %v", b.tokens, b.timer)
-		}
-		q := waittest.NewQueue()
-		join(t.Context(), q, b, 0, 1)
-		time.Sleep(time.Second / 2)
-		b.fire()
-		wantEnds(t, q, end(0, time.Second, nil))
 		wantIdle(t, b)
 	})
 }
