@@ -61,20 +61,6 @@ func FuzzProfile(f *testing.F) {
 			same("all lines indented", "\t "+strings.ReplaceAll(text, "\n", "\n\t "))
 		}
 		same("CRLF", strings.ReplaceAll(text, "\n", "\r\n"))
-		if before.Err != "" || before.Profile.RetryMode.ContinuedAt != 0 ||
-			before.Profile.MaxAttempts.ContinuedAt != 0 {
-			return // the numbers of the lines would change
-		}
-		same("comments between the lines", strings.ReplaceAll(text, "\n", "\n  # retry_mode = fast\n; [profile p]\n\n"))
-		if !strings.Contains(before.Profile.RetryMode.Text+before.Profile.MaxAttempts.Text, "=") {
-			// A value on a line of its own may have one.
-			same("colons for equals signs", withColons(text))
-		}
-		first, _, _ := strings.Cut(text, "\n")
-		if profile != other && strings.HasPrefix(first, "[") && strings.Contains(first, "]") {
-			same("another profile before it",
-				"[profile "+other+"]\nmax_attempts = 9\n["+other+"]\nretry_mode = fast\nnonsense\n"+text)
-		}
 	})
 }
 
@@ -102,17 +88,4 @@ func checkResult(t *testing.T, p Profile, fault, profile string) {
 			t.Errorf("got %s %+v", key, v)
 		}
 	}
-}
-
-// withColons returns the text with a colon for the equals sign of each property
-// and of each line that might be one.
-func withColons(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		end := strings.IndexAny(line, "=:")
-		if end >= 0 && line[end] == '=' && !strings.Contains(line[:end], "[") { // a profile's name may have a colon
-			lines[i] = line[:end] + ":" + line[end+1:]
-		}
-	}
-	return strings.Join(lines, "\n")
 }
