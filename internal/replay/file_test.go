@@ -137,46 +137,6 @@ func TestFileThatChanges(t *testing.T) {
 	b.Release(true)
 }
 
-// The file is closed once: when the call is over and its last copy is closed,
-// or when it has failed. A copy that Base dropped holds nothing up.
-func TestFileIsClosedOnce(t *testing.T) {
-	for _, failed := range []bool{false, true} {
-		b, out, f := sharedFile(t, "hello")
-		dropped, err := out.GetBody() // as net/http does for a request that it sends again
-		if err != nil {
-			t.Fatal(err)
-		}
-		last, err := out.GetBody()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out.Body.Close()
-		if !failed {
-			last.Close()
-		}
-		if isClosed(f) {
-			t.Error("closed while the call goes on")
-		}
-		b.Release(failed)
-		if !isClosed(f) {
-			t.Errorf("failed %v: not closed", failed)
-		}
-		dropped.Close()
-		if body, err := out.GetBody(); body != nil || err == nil {
-			t.Errorf("GetBody of a closed file: %v, %v", body, err)
-		}
-	}
-	b, out, f := sharedFile(t, "hello")
-	b.Release(false)
-	if isClosed(f) {
-		t.Error("closed while Base has it")
-	}
-	wantRest(t, out.Body, "hello")
-	if out.Body.Close(); !isClosed(f) {
-		t.Error("not closed")
-	}
-}
-
 // A mapped is a body that is read in place, and must not be read after Close.
 type mapped struct {
 	*strings.Reader

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-
-	"example.com/awsretry/internal/httpfake"
 )
 
 // What a Memory opens does not depend on how far the reader was read since, nor
@@ -41,24 +39,4 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%T is taken as in memory", body)
 		}
 	}
-}
-
-// GetBody of a body in memory is not called: it may rewind the reader that an
-// attempt still reads.
-func TestRetryFromMemory(t *testing.T) {
-	req := httpfake.Request(t, t.Context(), "PUT", strings.NewReader("hello"))
-	req.GetBody = func() (io.ReadCloser, error) { t.Error("GetBody is called"); return nil, io.EOF }
-	b, out := shared(req, 0, false)
-	if got := read(t, out.Body, 2); got != "he" || b.Copied() {
-		t.Errorf("read %q, copied: %v", got, b.Copied())
-	}
-	next := retry(t, b)
-	again, err := next.GetBody()
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantRest(t, next.Body, "hello")
-	wantRest(t, again, "hello")
-	wantRest(t, out.Body, "llo")
-	b.Release(true)
 }
