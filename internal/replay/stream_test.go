@@ -151,6 +151,17 @@ func TestReclaim(t *testing.T) {
 			}
 		})
 	}
+
+	r, b, out := rewinding(t, 0)
+	again, err := out.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+	b.Freeze(t.Context(), time.Second)
+	r.log = nil
+	wantNothing(t, out.Body, errFrozen)
+	r.wantLog(t) // GetBody is not called for it
 }
 
 // An error of GetBody is that of the Read that needs it. A Read of no bytes is
