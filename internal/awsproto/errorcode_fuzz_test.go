@@ -11,25 +11,6 @@ import (
 	"time"
 )
 
-// Each body in testdata is cut at every byte. The code of a cut body is that of
-// the whole body, or none.
-func TestBodyCodeCut(t *testing.T) {
-	for _, tt := range errorBodies {
-		t.Run(tt.file, func(t *testing.T) {
-			body := readErrorBody(t, tt.file)
-			found := false
-			for n := range len(body) + 1 {
-				checkCut(t, tt.header, body, n)
-				got := BodyCode(tt.header, body[:n])
-				if found && got == "" {
-					t.Errorf("cut at %d: the code that a shorter piece gave is lost", n)
-				}
-				found = got != ""
-			}
-		})
-	}
-}
-
 // checkCut fails if the first n bytes of a body have a code that is not that of
 // the whole body. The exception is a member code of a JSON object, over which a
 // member __type after the cut takes precedence. So these two are compared one

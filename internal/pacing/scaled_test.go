@@ -106,24 +106,6 @@ func TestScaledFindsTheLimit(t *testing.T) {
 	}
 }
 
-// A limit that rises is found within seconds, a limit that falls at once.
-func TestScaledFollowsTheLimit(t *testing.T) {
-	service := above(20)
-	w := newWorld(10*time.Millisecond, func(now time.Duration, rate float64) bool { return service(now, rate) })
-	w.until(time.Minute)
-	service = above(200)
-	w.until(w.now + 20*time.Second)
-	if got := w.rate(); got < 180 {
-		t.Errorf("20 s after the limit rose from 20/s to 200/s the rate is %.0f/s", got)
-	}
-	w.until(w.now + time.Minute)
-	service = above(20)
-	w.until(w.now + 7*time.Second)
-	if got := w.rate(); got > 25 {
-		t.Errorf("7 s after the limit fell from 200/s to 20/s the rate is %.0f/s", got)
-	}
-}
-
 // Throttling of a share of what is sent, whatever the rate is, does not slow
 // the caller down for long. A limit above it is still found.
 func TestScaledBackground(t *testing.T) {

@@ -98,27 +98,6 @@ func TestReadAfterUnreadClose(t *testing.T) {
 	}
 }
 
-// After the call the caller's body is closed by the last copy's Close, or at
-// its end where Base never closes it.
-func TestCloseAfterTheCall(t *testing.T) {
-	for _, limit := range []int64{100, 0} {
-		for _, before := range []int{0, 2, 5, 6} { // bytes read during the call; 6: and the end
-			for _, closes := range []bool{true, false} {
-				b, out, source := streamed(t, strings.NewReader("hello"), limit)
-				io.CopyN(io.Discard, out.Body, int64(before))
-				b.Release(false)
-				wantCloses(t, source, before/6)
-				if closes {
-					out.Body.Close()
-				} else if _, err := io.Copy(io.Discard, out.Body); err != nil {
-					t.Error(err)
-				}
-				wantCloses(t, source, 1)
-			}
-		}
-	}
-}
-
 // A Read that is in progress when the call ends closes the caller's body if it
 // finds the end.
 func TestEndAfterTheCall(t *testing.T) {
