@@ -98,18 +98,23 @@ func TestReadAfterUnreadClose(t *testing.T) {
 	}
 }
 
-// A Read that is in progress when the call ends closes the caller's body if it
-// finds the end.
+// A Read that is in progress when the call ends goes on, and closes the
+// caller's body if it finds the end.
 func TestEndAfterTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pr, pw := io.Pipe()
 		b, out, source := streamed(t, pr, 100)
-		go io.Copy(io.Discard, out.Body)
+		var got strings.Builder
+		go io.Copy(&got, out.Body)
+		io.WriteString(pw, "one")
 		synctest.Wait()
 		b.Release(false)
 		wantCloses(t, source, 0)
+		io.WriteString(pw, "two")
 		pw.Close()
 		synctest.Wait()
-		wantCloses(t, source, 1)
+		if wantCloses(t, source, 1); got.String() != "onetwo" {
+			t.Errorf("sent %q", got.String())
+		}
 	})
 }
