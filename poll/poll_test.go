@@ -60,8 +60,8 @@ func TestUntil(t *testing.T) {
 		asked    []time.Duration // in milliseconds
 		is       []error         // in the error; none: the error is nil
 		state    poll.State
+		text     string // of the error; "": any
 	}{
-		{name: "done at the first check, after the first delay", outcomes: []outcome{done}, asked: []time.Duration{100}},
 		{name: "the three states that do not end it",
 			outcomes: []outcome{notReady, throttled, serverError, done}, asked: []time.Duration{100, 300, 700, 1500}},
 		{name: "delays are capped at 20 s", config: poll.Config{MaxAttempts: 11}, outcomes: []outcome{notReady},
@@ -69,22 +69,23 @@ func TestUntil(t *testing.T) {
 			is:    []error{poll.ErrMaxAttempts}, state: poll.NotReady},
 		{name: "an error with Done ends it",
 			outcomes: []outcome{{poll.NotReady, other}, {poll.Done, errBoom}},
-			asked:    []time.Duration{100, 300}, is: []error{errBoom}},
+			asked:    []time.Duration{100, 300}, is: []error{errBoom}, text: "boom"}, // itself
 		{name: "an error with another state does not end it, and is dropped when it is done",
 			outcomes: []outcome{{poll.ServerError, errBoom}, {poll.Throttled, errBoom}, {poll.NotReady, errBoom}, done},
 			asked:    []time.Duration{100, 300, 700, 1500}},
 		{name: "the last error is in the Error", config: poll.Config{MaxAttempts: 3},
 			outcomes: []outcome{{poll.ServerError, other}, {poll.Throttled, errBoom}, notReady},
 			asked:    []time.Duration{100, 300, 700}, is: []error{poll.ErrMaxAttempts, errBoom}, state: poll.NotReady},
-		{name: "one attempt", config: poll.Config{MaxAttempts: 1}, outcomes: []outcome{throttled},
-			asked: []time.Duration{100}, is: []error{poll.ErrMaxAttempts}, state: poll.Throttled},
 		{name: "the context ends in a delay", timeout: time.Second, outcomes: []outcome{{poll.ServerError, errBoom}},
 			asked: []time.Duration{100, 300, 700}, is: []error{context.DeadlineExceeded, errBoom},
 			state: poll.ServerError},
 		{name: "the context ends in the first delay", timeout: 50 * ms, outcomes: []outcome{done},
 			is: []error{context.DeadlineExceeded}},
 		{name: "an undefined state", outcomes: []outcome{{poll.NotReady, errBoom}, {poll.State(42), nil}},
-			asked: []time.Duration{100, 300}, is: []error{errBoom}, state: 42},
+			asked: []time.Duration{100, 300}, is: []error{errBoom}, state: 42,
+			text: "poll: gave up after 2 attempts: check returned State(42), which is not a state; " +
+				"it must be Done, NotReady, Throttled or ServerError; " +
+				"the last state was State(42); the last error was: boom"},
 		{name: "a negative state", outcomes: []outcome{{poll.State(-1), errBoom}},
 			asked: []time.Duration{100}, is: []error{errBoom}, state: -1},
 		{name: "another Backoff, of which a negative delay counts as 0",
@@ -120,6 +121,9 @@ func TestUntil(t *testing.T) {
 						t.Errorf("got %v, want %v in it", err, want)
 					}
 				}
+				if tt.text != "" && err.Error() != tt.text {
+					t.Errorf("got  %v\nwant %s", err, tt.text)
+				}
 				var e *poll.Error
 				if errors.As(err, &e) && (e.State != tt.state || e.Attempts != len(asked)) {
 					t.Errorf("got %+v, want state %v and %d attempts", e, tt.state, len(asked))
@@ -127,28 +131,6 @@ func TestUntil(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestErrorWithDoneIsReturnedAsItIs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var asked []time.Duration
-		if err := poll.Until(t.Context(), poll.Config{}, script(&asked, outcome{poll.Done, errBoom})); err != errBoom {
-			t.Errorf("got %v, want %v itself", err, errBoom)
-		}
-	})
-}
-
-func TestErrorTexts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var asked []time.Duration
-		err := poll.Until(t.Context(), poll.Config{}, script(&asked, outcome{poll.NotReady, errBoom}, outcome{42, nil}))
-		const want = "poll: gave up after 2 attempts: check returned State(42), which is not a state; " +
-			"it must be Done, NotReady, Throttled or ServerError; " +
-			"the last state was State(42); the last error was: boom"
-		if err == nil || err.Error() != want {
-			t.Errorf("got  %v\nwant %s", err, want)
-		}
-	})
 }
 
 func TestContextEnds(t *testing.T) {
@@ -162,21 +144,6 @@ func TestContextEnds(t *testing.T) {
 		if len(asked) > 0 || !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v after %d checks, want none, and the cause and context.Canceled", err, len(asked))
 		}
-	})
-	t.Run("in a delay", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(250*ms, func() { cancel(why) })
-			start := time.Now()
-			var asked []time.Duration
-			err := poll.Until(ctx, poll.Config{}, script(&asked, outcome{poll.NotReady, errBoom}))
-			if took := time.Since(start); took != 250*ms || len(asked) != 1 {
-				t.Errorf("%d checks in %v", len(asked), took)
-			}
-			if !errors.Is(err, why) || !errors.Is(err, context.Canceled) || !errors.Is(err, errBoom) {
-				t.Errorf("got %v, want the cause, context.Canceled and the last error", err)
-			}
-		})
 	})
 	for state, want := range map[poll.State]error{poll.Done: nil, poll.NotReady: why} {
 		t.Run("while a check ignores it and returns "+state.String(), func(t *testing.T) {

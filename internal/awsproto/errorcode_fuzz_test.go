@@ -11,25 +11,6 @@ import (
 	"time"
 )
 
-// Each body in testdata is cut at every byte. The code of a cut body is that of
-// the whole body, or none.
-func TestBodyCodeCut(t *testing.T) {
-	for _, tt := range errorBodies {
-		t.Run(tt.file, func(t *testing.T) {
-			body := readErrorBody(t, tt.file)
-			found := false
-			for n := range len(body) + 1 {
-				checkCut(t, tt.header, body, n)
-				got := BodyCode(tt.header, body[:n])
-				if found && got == "" {
-					t.Errorf("cut at %d: the code that a shorter piece gave is lost", n)
-				}
-				found = got != ""
-			}
-		})
-	}
-}
-
 // checkCut fails if the first n bytes of a body have a code that is not that of
 // the whole body. The exception is a member code of a JSON object, over which a
 // member __type after the cut takes precedence. So these two are compared one
@@ -93,34 +74,19 @@ func TestBodyCodeHostile(t *testing.T) {
 		want   string
 	}{
 		{"JSON arrays never closed", jsonHeader, fill(`{"a":`, "[", ""), ""},
-		{"JSON objects never closed", jsonHeader, fill("", `{"a":`, ""), ""},
 		{"JSON deep, code behind", jsonHeader,
 			[]byte(`{"a":` + strings.Repeat("[", 2*n) + strings.Repeat("]", 2*n) + `,"code":"SlowDown"}`), "SlowDown"},
 		{"JSON many members", jsonHeader, fill("{", `"a":1,`, `"code":"SlowDown"}`), "SlowDown"},
-		{"JSON long message", jsonHeader, fill(`{"message":"`, `\u00e9`, `","code":"SlowDown"}`), "SlowDown"},
-		{"JSON long string never closed", jsonHeader, fill(`{"code":"`, `x`, ``), ""},
-		{"JSON many types that are none", jsonHeader,
-			fill("{", `"__type":"","code":"",`, `"code":"SlowDown"}`), "SlowDown"},
-		{"JSON white space", jsonHeader, fill("", " ", `{"code":"SlowDown"}`), "SlowDown"},
-		{"XML elements never closed", xmlHeader, fill("<Error>", "<a>", ""), ""},
 		{"XML deep, code behind", xmlHeader,
 			[]byte("<Error>" + strings.Repeat("<a>", n) + strings.Repeat("</a>", n) + "<Code>SlowDown</Code></Error>"),
 			"SlowDown"},
-		{"XML codes in codes", xmlHeader, fill("<Error>", "<Code>", ""), ""},
 		{"XML many empty codes", xmlHeader, fill("<Error>", "<Code/>", "<Code>SlowDown</Code></Error>"), "SlowDown"},
-		{"XML attributes", xmlHeader, fill("<Error ", `xmlns:a="b" `, "><Code>SlowDown</Code></Error>"), "SlowDown"},
 		{"XML comments in a code", xmlHeader, fill("<Error><Code>Slow", "<!---->", "Down</Code></Error>"), "SlowDown"},
-		{"XML directive", xmlHeader, fill("<!DOCTYPE ", "<!--a-->", "><Error><Code>SlowDown</Code></Error>"), "SlowDown"},
-		{"CBOR arrays never closed", cborHeader, fill("\xa1\x61a", "\x81", ""), ""},
-		{"CBOR tags", cborHeader, fill("\xa1\x61a", "\xc1", ""), ""},
 		{"CBOR as deep as is read", cborHeader,
 			[]byte("\xbf\x61a" + strings.Repeat("\x81", 32) + "\x01\x66__type\x68SlowDown"), "SlowDown"},
 		{"CBOR deeper than is read", cborHeader,
 			[]byte("\xbf\x61a" + strings.Repeat("\x81", 33) + "\x01\x66__type\x68SlowDown"), ""},
 		{"CBOR many pairs", cborHeader, fill("\xbf", "\x61a\x01", "\x66__type\x68SlowDown"), "SlowDown"},
-		{"CBOR many null pairs", cborHeader, fill("\xbf", "\xf6\xf7", "\x66__type\x68SlowDown"), "SlowDown"},
-		{"CBOR map of equal keys in a value", cborHeader,
-			fill("\xbf\x61a\xbf", "\x01\x01", "\xff\x66__type\x68SlowDown"), "SlowDown"},
 		{"CBOR text in pieces", cborHeader, fill("\xbf\x61a\x7f", "\x60", "\xff\x66__type\x68SlowDown"), "SlowDown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

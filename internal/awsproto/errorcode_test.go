@@ -30,47 +30,35 @@ var errorBodies = []struct {
 	{"json10_dynamodb.json", jsonHeader, "ProvisionedThroughputExceededException"},
 	{"json11_kinesis.json", jsonHeader, "LimitExceededException"},
 	{"json11_type_address.json", jsonHeader, "FooError"},
-	{"json11_coral.json", jsonHeader, "InternalFailure"},
 	{"restjson_code.json", htmlHeader, "TooManyRequestsException"},
-	{"restjson_capital_code.json", xmlHeader, "ServiceUnavailable"},
 	{"restjson_message_only.json", jsonHeader, ""},
 	{"json_code_before_type.json", jsonHeader, "ThrottlingException"},
 	{"json_type_not_string.json", jsonHeader, "InternalServerError"},
 	{"json_type_empty.json", jsonHeader, "RequestTimeout"},
 	{"json_nested_type.json", jsonHeader, ""},
 	{"json_nested_then_type.json", jsonHeader, "RequestLimitExceeded"},
-	{"json_message_mentions.json", jsonHeader, ""},
 	{"json_code_number.json", jsonHeader, ""},
 	{"json_duplicate.json", jsonHeader, "SlowDown"},
 	{"json_big_number.json", jsonHeader, "ThrottlingException"},
 	{"json_escaped.json", jsonHeader, "SlowDown"},
 	{"json_not_printable.json", jsonHeader, ""},
 	{"json_bom.json", noHeader, "ThrottlingException"},
-	{"json_cut_behind_code.json", jsonHeader, "ThrottlingException"},
 	{"json_cut_in_code.json", jsonHeader, ""},
 	{"json_cut_at_quote.json", jsonHeader, "ThrottlingException"},
 	{"json_broken_behind_code.json", jsonHeader, "ThrottlingException"},
 	{"json_broken_before_code.json", jsonHeader, ""},
 	{"json_array.json", jsonHeader, ""},
-	{"json_string.json", jsonHeader, ""},
 	{"json_github_rate_limit.json", jsonHeader, ""},
-	{"json_openai_rate_limit.json", jsonHeader, ""},
-	{"json_problem.json", jsonHeader, ""},
 
 	{"s3_slow_down.xml", xmlHeader, "SlowDown"},
-	{"s3_complete_upload_200.xml", xmlHeader, "InternalError"},
 	{"s3_copy_result.xml", xmlHeader, ""},
 	{"query_throttling.xml", jsonHeader, "Throttling"},
-	{"query_prefixed.xml", xmlHeader, "RequestLimitExceeded"},
 	{"ec2_request_limit.xml", xmlHeader, "RequestLimitExceeded"},
-	{"simpledb_unavailable.xml", noHeader, "ServiceUnavailable"},
 	{"soap11_server.xml", xmlHeader, "Server.ServiceUnavailable"},
-	{"soap11_client.xml", xmlHeader, "Client.InvalidParameterValue"},
 	{"soap11_no_prefix.xml", xmlHeader, "Server.InternalError"},
 	{"soap12_receiver.xml", xmlHeader, "Server.ServiceUnavailable"},
 	{"soap12_value_with_children.xml", xmlHeader, ""},
 	{"soap_fault_in_header.xml", xmlHeader, ""},
-	{"xml_message_mentions.xml", xmlHeader, ""},
 	{"xml_nested_code.xml", xmlHeader, ""},
 	{"xml_code_with_children.xml", xmlHeader, ""},
 	{"xml_empty_then_code.xml", xmlHeader, "SlowDown"},
@@ -84,10 +72,8 @@ var errorBodies = []struct {
 	{"xml_cut_behind_code.xml", xmlHeader, "SlowDown"},
 	{"xml_cut_in_code.xml", xmlHeader, ""},
 	{"xml_cut_in_end_tag.xml", xmlHeader, ""},
-	{"xml_broken_behind_code.xml", xmlHeader, "SlowDown"},
 
 	{"html_bad_gateway.html", htmlHeader, ""},
-	{"html_elb.html", xmlHeader, ""},
 	{"plain_text.txt", jsonHeader, ""},
 	{"empty.txt", jsonHeader, ""},
 	{"utf16.txt", xmlHeader, ""},
@@ -95,19 +81,14 @@ var errorBodies = []struct {
 	{"cbor_throttling.hex", cborHeader, "ThrottlingException"},
 	{"cbor_indefinite.hex", http.Header{"Smithy-Protocol": {"rpc-v2-cbor"}}, "SlowDown"},
 	{"cbor_wide_head.hex", http.Header{"Content-Type": {"Application/CBOR; x=y"}}, "InternalFailure"},
-	{"cbor_other_values.hex", cborHeader, "RequestTimeout"},
 	{"cbor_other_keys.hex", cborHeader, ""},
-	{"cbor_23_pairs.hex", cborHeader, "SlowDown"},
 	{"cbor_24_pairs.hex", cborHeader, "SlowDown"},
 	{"cbor_nested_type.hex", cborHeader, ""},
 	{"cbor_type_number.hex", cborHeader, ""},
-	{"cbor_type_bytes.hex", cborHeader, ""},
 	{"cbor_type_address.hex", cborHeader, "SlowDown"},
-	{"cbor_duplicate.hex", cborHeader, "SlowDown"},
 	{"cbor_cut_behind_code.hex", cborHeader, "SlowDown"},
 	{"cbor_cut_in_code.hex", cborHeader, ""},
 	{"cbor_behind_the_end.hex", cborHeader, ""},
-	{"cbor_behind_the_break.hex", cborHeader, ""},
 	{"cbor_huge_counts.hex", cborHeader, ""},
 	{"cbor_reserved_head.hex", cborHeader, ""},
 	{"cbor_array.hex", cborHeader, ""},
@@ -166,19 +147,13 @@ func TestHeaderCode(t *testing.T) {
 	const internal = "http://internal.amazon.com/coral/com.amazonaws.x/"
 	for value, want := range map[string]string{ // of X-Amzn-ErrorType
 		"":                                "",
-		"ThrottlingException":             "ThrottlingException",
 		"ThrottlingException:" + internal: "ThrottlingException",
-		"com.amazon.coral.service#InternalFailure": "InternalFailure",
-		"aws.protocoltests.json#Foo:http://x/y#z":  "Foo",
-		"a#b#Foo":                                 "Foo",
+		"aws.protocoltests.json#Foo:http://x/y#z": "Foo",
 		" a# Foo : http://x":                      "Foo",
-		"com.amazon#":                             "",
-		":http://x#Foo":                           "",
 		"ns#Foo, ns#Bar":                          "Foo", // joined by a proxy
 		"ns#Foo:http://x/a,b":                     "Foo",
 		strings.Repeat("x", 256):                  strings.Repeat("x", 256),
 		strings.Repeat("x", 257):                  "",
-		"Foo:http://" + strings.Repeat("x", 4096): "Foo",
 		"Foo\x00Bar":                              "",
 		"Foo\x7f":                                 "",
 		"Fo\u00f6":                                "",
@@ -194,10 +169,7 @@ func TestHeaderCode(t *testing.T) {
 		{nil, nil, ""},
 		{[]string{"Foo", "Bar"}, nil, "Foo"},
 		{[]string{" ", "Bar"}, nil, "Bar"},
-		{nil, []string{"AWS.SimpleQueueService.NonExistentQueue;Sender"}, "AWS.SimpleQueueService.NonExistentQueue"},
-		{nil, []string{"RequestThrottled"}, "RequestThrottled"},
 		{[]string{"Foo"}, []string{"RequestThrottled;Sender"}, "RequestThrottled"},
-		{[]string{"Foo"}, []string{";Sender"}, "Foo"},
 		{nil, []string{";Sender", "Foo;Sender", "Bar;Sender"}, "Foo"},
 		{[]string{"Foo"}, []string{strings.Repeat("x", 257) + ";Sender"}, "Foo"},
 	} {
@@ -214,21 +186,14 @@ func TestHeaderCode(t *testing.T) {
 func TestMayHoldCode(t *testing.T) {
 	for name, ofName := range map[string]map[bool][]string{
 		"Content-Type": {
-			true: {
-				"", "application/json", "application/x-amz-json-1.1", "application/xml; charset=utf-8",
-				"application/cbor", "application/octet-stream", "text/html", "text/plain", "not a media type;;",
-			},
+			true: {"", "application/json", "application/octet-stream", "text/html", "not a media type;;"},
 			false: {
-				"text/event-stream", "Text/Event-Stream; charset=utf-8", " application/vnd.amazon.eventstream ",
-				"application/x-ndjson", "application/grpc", "application/grpc+proto", "application/grpc-web-text",
-				"application/connect+json", "multipart/x-mixed-replace; boundary=x", "image/svg+xml", "audio/mpeg",
-				"video/mp4", "font/woff2",
+				"Text/Event-Stream; charset=utf-8", " application/vnd.amazon.eventstream ", "application/x-ndjson",
+				"application/grpc+proto", "application/connect+json", "multipart/x-mixed-replace; boundary=x",
+				"image/svg+xml", "audio/mpeg", "video/mp4", "font/woff2",
 			},
 		},
-		"Content-Encoding": {
-			true:  {"", "Identity", "identity, identity"},
-			false: {"gzip", "identity, br", "aws-chunked"},
-		},
+		"Content-Encoding":  {true: {"", "identity, Identity"}, false: {"gzip", "identity, br"}},
 		"Transfer-Encoding": {true: {"chunked"}},
 	} {
 		for want, values := range ofName {
@@ -239,33 +204,7 @@ func TestMayHoldCode(t *testing.T) {
 			}
 		}
 	}
-	if !MayHoldCode(nil) {
-		t.Error("no headers at all: want true")
-	}
 	if MayHoldCode(http.Header{"Content-Encoding": {"identity", "gzip"}}) {
 		t.Error("a second Content-Encoding: want false")
-	}
-}
-
-func BenchmarkBodyCode(b *testing.B) {
-	for _, bb := range []struct {
-		name   string
-		header http.Header
-		file   string
-	}{
-		{"JSON", jsonHeader, "json10_dynamodb.json"},
-		{"XML", xmlHeader, "s3_slow_down.xml"},
-		{"SOAP", xmlHeader, "soap11_server.xml"},
-		{"CBOR", cborHeader, "cbor_throttling.hex"},
-		{"HTML", htmlHeader, "html_bad_gateway.html"},
-	} {
-		body := readErrorBody(b, bb.file)
-		b.Run(bb.name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetBytes(int64(len(body)))
-			for b.Loop() {
-				BodyCode(bb.header, body)
-			}
-		})
 	}
 }

@@ -24,13 +24,10 @@ func TestOperations(t *testing.T) {
 		"":                                            {},
 		"DynamoDB_20120810.GetItem":                   {dynamoDB: true},
 		"DynamoDBStreams_20120810.GetRecords":         {dynamoDB: true},
-		"DynamoDB_20111205.GetItem":                   {},
 		"AmazonSQS.ReceiveMessage":                    {longPolls: true},
-		"AmazonSQS.SendMessage":                       {},
 		"AWSStepFunctions.GetActivityTask":            {longPolls: true},
 		"SimpleWorkflowService.PollForActivityTask":   {longPolls: true},
 		"SimpleWorkflowService.PollForDecisionTask":   {longPolls: true},
-		"SimpleWorkflowService.RespondActivityTask":   {},
 		"SimpleWorkflowService.PollForDecisionTasks2": {},
 	} {
 		req := newRequest(t, "POST", "https://h/", "X-Amz-Target", target)
@@ -58,15 +55,11 @@ func TestMayHideError(t *testing.T) {
 		want                            bool
 	}{
 		{"CopyObject", "PUT", "", "bucket/key", 200, true},
-		{"UploadPartCopy", "PUT", "partNumber=1&uploadId=5", "bucket/key", 200, true},
-		{"PutObject", "PUT", "", "", 200, false},
 		{"UploadPart", "PUT", "partNumber=1&uploadId=5", "", 200, false},
 		{"CompleteMultipartUpload", "POST", "uploadId=5", "", 200, true},
 		{"a parameter that looks like it", "POST", "x=uploadId", "", 200, false},
-		{"no query", "POST", "", "", 200, false},
 		{"GET", "GET", "uploadId=5", "bucket/key", 200, false},
 		{"no content", "POST", "uploadId=5", "", 204, false},
-		{"failed", "PUT", "", "bucket/key", 500, false},
 	} {
 		req := newRequest(t, tt.method, "https://h/key?"+tt.query, "X-Amz-Copy-Source", tt.copySource)
 		if got := MayHideError(&http.Response{StatusCode: tt.status}, req); got != tt.want {
@@ -81,18 +74,15 @@ func TestMayHideError(t *testing.T) {
 // A body arrives in pieces, and the verdict must not depend on how it is cut.
 func TestHiddenError(t *testing.T) {
 	for body, want := range map[string]bool{ // whether it can be excluded
-		"":                                     false,
-		" \r\n":                                false,
-		"<Err":                                 false,
-		"<Error><Code>SlowDown</Code></Error>": false,
-		"<?xml version='1.0'?>\n<Error>":       false,
+		"":                               false,
+		" \r\n":                          false,
+		"<Err":                           false,
+		"<?xml version='1.0'?>\n<Error>": false,
 		"\xef\xbb\xbf<?xml version='1.0'?><!-- a --><Error": false,
-		"<?xml version='1.0'":                               false,
 		"<!-- <CopyObjectResult> ":                          false,
 		"<CopyObjectResult>":                                true,
 		"<?xml version='1.0'?><CopyObjectResult>":           true,
 		"<!-- --> <Errata>":                                 true,
-		"{}":                                                true,
 		"Error":                                             true,
 		"<Error ":                                           false,
 	} {

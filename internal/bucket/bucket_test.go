@@ -3,44 +3,12 @@ package bucket
 import (
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry/internal/waittest"
 )
-
-func TestTokensComeBackWithTime(t *testing.T) {
-	for _, test := range []struct {
-		name           string
-		rate, capacity float64
-		passes         time.Duration // after a full bucket was emptied
-		want           float64
-	}{
-		{"none at once", 1, 10, 0, 0},
-		{"a fraction", 0.1, 10, time.Second, 0.1},
-		{"some", 2, 10, 3 * time.Second, 6},
-		{"the capacity", 2, 10, time.Hour, 10},
-		{"without a rate", 0, 10, time.Hour, 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := New(time.Now(), test.rate, test.capacity)
-				if got := b.Tokens(); got != test.capacity || !b.Take(test.capacity) || b.Take(1) {
-					t.Errorf("%v tokens in a new bucket, want %v", got, test.capacity)
-				}
-				time.Sleep(test.passes)
-				if got := b.Tokens(); !near(got, test.want, 1e-8) {
-					t.Errorf("%v tokens, want %v", got, test.want)
-				}
-				if b.Take(test.want+0.1) || !b.Take(test.want) {
-					t.Errorf("took more than %v tokens, or not so many", test.want)
-				}
-			})
-		})
-	}
-}
 
 // Put and SetRate keep to the capacity, and SetRate credits the past at the old
 // rate.
@@ -110,26 +78,6 @@ func TestTenthsAddUp(t *testing.T) {
 		}
 		wantIdle(t, b)
 	})
-}
-
-func TestClockThatJumps(t *testing.T) {
-	b := &Bucket{rate: 1, capacity: 100}
-	for _, step := range []struct {
-		now  time.Duration
-		want float64
-	}{
-		{10 * time.Second, 10}, {10 * time.Second, 10}, {-time.Hour, 10}, {math.MinInt64, 10},
-		{9 * time.Second, 10}, {11 * time.Second, 11}, {clockEnd, 100}, {clockEnd, 100}, {0, 100},
-	} {
-		if got := b.tokensAt(step.now); got != step.want {
-			t.Fatalf("at %v: %v tokens before they are credited, want %v", step.now, got, step.want)
-		}
-		b.take(step.now, 0, nil)
-		b.advance(step.now)
-		if b.tokens != step.want {
-			t.Fatalf("at %v: %v tokens, want %v", step.now, b.tokens, step.want)
-		}
-	}
 }
 
 // The missing part of a token may take less than the clock's tick, or be less
@@ -229,29 +177,6 @@ func TestSetRateMovesTheTurn(t *testing.T) {
 	}
 }
 
-func TestPutServesTheLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, q := newEmpty(0.001, 10), waittest.NewQueue()
-		for i, n := range []float64{3, 1, 4, 6} {
-			join(t.Context(), q, b, i, n)
-		}
-		for range 2 {
-			time.Sleep(time.Second)
-			b.Put(4)
-			synctest.Wait()
-		}
-		want := ends{end(0, time.Second, nil), end(1, time.Second, nil), end(2, 2*time.Second, nil)}
-		if got := q.Ended(); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-		b.Put(math.MaxFloat64)
-		q.Wait()
-		if !near(b.tokens, 4, 1e-9) {
-			t.Errorf("%v tokens are left, want 4", b.tokens)
-		}
-	})
-}
-
 // What came back while the bucket was full is lost, once.
 func TestTakeLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -285,15 +210,5 @@ func TestNoAllocationsWithoutAWait(t *testing.T) {
 		if allocs := testing.AllocsPerRun(100, f); allocs != 0 {
 			t.Errorf("%s: %v allocations", name, allocs)
 		}
-	}
-}
-
-// BenchmarkTakePut is what a token costs without a wait.
-func BenchmarkTakePut(b *testing.B) {
-	bucket := New(time.Now(), 1, 10)
-	b.ReportAllocs()
-	for b.Loop() {
-		bucket.Take(1)
-		bucket.Put(1)
 	}
 }

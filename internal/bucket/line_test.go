@@ -44,24 +44,6 @@ func TestTakeDoesNotOvertakeTheLine(t *testing.T) {
 	})
 }
 
-// The first in line is about to be served by a timer that is late. There is
-// nothing to wait for, and yet no token for another.
-func TestLateTimerGivesNoTokenToANewcomer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newEmpty(1, 10)
-		first := mustJoin(t, b, 1)
-		b.tokens = 5
-		if w, expected, ok := b.takeOrJoin(1, nil, -1, true); w != nil || expected != 0 || ok {
-			t.Errorf("got %v, %v, %v; want a refusal", w, expected, ok)
-		}
-		b.leave(first)
-		if b.tokens != 5 {
-			t.Errorf("%v tokens, want 5", b.tokens)
-		}
-		wantIdle(t, b)
-	})
-}
-
 func TestCancelPassesTheTurnOn(t *testing.T) {
 	sec := time.Second
 	gone := errors.New("the caller left")
@@ -70,8 +52,6 @@ func TestCancelPassesTheTurnOn(t *testing.T) {
 		want   ends
 	}{
 		{[]int{0}, ends{end(0, sec/2, gone), end(1, sec, nil), end(2, 2*sec, nil), end(3, 3*sec, nil)}},
-		{[]int{1}, ends{end(1, sec/2, gone), end(0, sec, nil), end(2, 2*sec, nil), end(3, 3*sec, nil)}},
-		{[]int{3}, ends{end(3, sec/2, gone), end(0, sec, nil), end(1, 2*sec, nil), end(2, 3*sec, nil)}},
 		{[]int{1, 2}, ends{end(1, sec/2, gone), end(2, sec/2, gone), end(0, sec, nil), end(3, 2*sec, nil)}},
 		{[]int{2, 0, 3, 1}, ends{end(0, sec/2, gone), end(1, sec/2, gone), end(2, sec/2, gone), end(3, sec/2, gone)}},
 	} {
@@ -89,6 +69,9 @@ func TestCancelPassesTheTurnOn(t *testing.T) {
 				for _, i := range tt.cancel {
 					cancels[i](gone)
 					synctest.Wait()
+				}
+				if _, expected := b.Line(1); expected != time.Duration(5-len(tt.cancel))*sec-sec/2 {
+					t.Errorf("the expected wait is %v after %d of 4 left", expected, len(tt.cancel))
 				}
 				wantEnds(t, q, tt.want...)
 				wantIdle(t, b)
@@ -206,40 +189,6 @@ func TestCancelsAndGrantsTogether(t *testing.T) {
 	})
 }
 
-// A late timer delays nobody for longer than it is late: the tokens that came
-// meanwhile are for the line, although the bucket could not hold them.
-func TestLatenessIsMadeUpFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newEmpty(1000, 1)
-		var granted atomic.Int32
-		for range 10 {
-			go func() {
-				if b.Wait(t.Context(), 1) == nil {
-					granted.Add(1)
-				}
-			}()
-		}
-		want := func(n int32, when string) {
-			t.Helper()
-			synctest.Wait()
-			if got := granted.Load(); got != n {
-				t.Errorf("%d were served %s, want %d", got, when, n)
-			}
-		}
-		want(0, "at first")
-		b.late(4500 * time.Microsecond)
-		want(4, "after 4.5 ms")
-		time.Sleep(500 * time.Microsecond)
-		want(5, "after 5 ms")
-		b.late(time.Second)
-		want(10, "in the end")
-		if b.tokens != 1 {
-			t.Errorf("%v tokens are left, want 1", b.tokens)
-		}
-		wantIdle(t, b)
-	})
-}
-
 // A process that was stopped by SIGSTOP, or with its container, does not send
 // all that waits at once when it resumes. The line gets a full bucket and what
 // maxLate makes up for.
@@ -268,36 +217,6 @@ func TestNoBurstAfterAStop(t *testing.T) {
 	})
 }
 
-// A timer that is stopped or reset just as it runs still calls its function.
-func TestStaleTimerIsHarmless(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newEmpty(1, 1)
-		b.fire()
-		if b.tokens != 0 || b.timer != nil {
-			t.Errorf("without a line: %v tokens, timer %v", b.tokens, b.timer)
-		}
-		q := waittest.NewQueue()
-		join(t.Context(), q, b, 0, 1)
-		time.Sleep(time.Second / 2)
-		b.fire()
-		wantEnds(t, q, end(0, time.Second, nil))
-		wantIdle(t, b)
-	})
-}
-
-// A bucket may serve one bubble after another: tests may share a Transport.
-func TestTimerBelongsToItsLine(t *testing.T) {
-	b := newEmpty(1e9, 1)
-	for range 2 {
-		synctest.Test(t, func(t *testing.T) {
-			b.start, b.at, b.tokens = time.Now(), 0, 0
-			if err := b.Wait(t.Context(), 1); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
 type panickingContext struct{ context.Context }
 
 func (panickingContext) Done() <-chan struct{} { panic("no channel today") }
@@ -315,30 +234,6 @@ func TestPanicOfContextLeavesNothingBehind(t *testing.T) {
 		}
 		wantIdle(t, b)
 	})
-}
-
-// BenchmarkLine is what a token costs in a line of so many: two callers join,
-// the first in line is granted, one of the two leaves.
-func BenchmarkLine(b *testing.B) {
-	for _, waiters := range []int{1, 100, 10_000} {
-		b.Run(fmt.Sprintf("waiters=%d", waiters), func(b *testing.B) {
-			bucket := newEmpty(1e-9, 1)
-			for range waiters {
-				mustJoin(b, bucket, 1)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				middle := mustJoin(b, bucket, 1)
-				mustJoin(b, bucket, 1)
-				bucket.Put(1)
-				bucket.leave(middle)
-			}
-			b.StopTimer()
-			for w := bucket.first(); w != nil; w = bucket.first() {
-				bucket.leave(w)
-			}
-		})
-	}
 }
 
 // A waiter who is granted its turn and leaves at the same instant gives back what
@@ -375,6 +270,59 @@ func TestLeaveGivesBackToTheLedger(t *testing.T) {
 		}
 		if n, _ := b.Line(1); n != 0 || b.timer != nil {
 			t.Errorf("%d wait; timer %v", n, b.timer)
+		}
+	})
+}
+
+// Slots are used in time, once, first come first served.
+func TestSlots(t *testing.T) {
+	const ms = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		b := New(time.Now(), 100, 50)
+		b.AddSlots(Slots{At: 100 * ms, Every: 10 * ms, N: 3})
+		b.AddSlots(Slots{At: 200 * ms, Every: 50 * ms, N: 2})
+		check := func(ahead int, take bool, expected time.Duration) {
+			t.Helper()
+			if n, slotted := b.Ahead(); n != ahead || !slotted {
+				t.Errorf("after %v %d slots are ahead, want %d", b.Now(), n, ahead)
+			}
+			if _, d := b.Line(1); d != expected {
+				t.Errorf("after %v the wait is %v, want %v", b.Now(), d, expected)
+			}
+			if got := b.Take(1); got != take {
+				t.Errorf("after %v Take returned %v", b.Now(), got)
+			}
+		}
+		check(5, false, 100*ms)
+		time.Sleep(105 * ms)
+		check(5, true, 0)
+		check(4, false, 5*ms)
+		time.Sleep(5*ms + slotGrace) // the second slot has just passed, the third is there
+		check(3, true, 0)
+		check(2, false, 80*ms)
+
+		// Three wait for two slots, and the third for tokens at the rate.
+		var took [3]time.Duration
+		done := make(chan struct{})
+		for i := range took {
+			go func() {
+				if err := b.Wait(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
+				took[i] = b.Now()
+				done <- struct{}{}
+			}()
+			synctest.Wait()
+		}
+		if n, d := b.Line(1); n != 3 || d != 130*ms+20*ms {
+			t.Errorf("%d wait, and the next one %v", n, d)
+		}
+		<-done
+		<-done
+		b.ClearSlots()
+		<-done
+		if took != [3]time.Duration{200 * ms, 250 * ms, 260 * ms} {
+			t.Errorf("they came after %v", took)
 		}
 	})
 }

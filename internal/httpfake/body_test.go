@@ -1,18 +1,16 @@
 package httpfake_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
-	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"example.com/awsretry/internal/httpfake"
 )
 
+// Tests of other packages rely on these counts, most of which stay 0 there.
 func TestBodyCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
@@ -42,30 +40,4 @@ func TestBodyCounts(t *testing.T) {
 			t.Errorf("counted %v, want %v; reading: %v", got, want, b.Reading())
 		}
 	})
-}
-
-func TestSlowReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		r := httpfake.SlowReader(ctx, 2*time.Second, strings.NewReader("slow"))
-		start := time.Now()
-		if b, err := io.ReadAll(r); string(b) != "slow" || err != nil || time.Since(start) != 4*time.Second {
-			t.Errorf("%q, %v after %v", b, err, time.Since(start))
-		}
-		if _, err := r.Read(make([]byte, 1)); err != context.DeadlineExceeded || time.Since(start) != 5*time.Second {
-			t.Errorf("%v after %v", err, time.Since(start))
-		}
-	})
-}
-
-func TestText(t *testing.T) {
-	const blocks = 8 << 10
-	text := httpfake.Text(3 * blocks)
-	if len(text) != 3*blocks || text[:blocks] == text[blocks:2*blocks] {
-		t.Errorf("%d bytes, or two blocks that are alike", len(text))
-	}
-	if n := len(httpfake.Text(0)); n != 0 {
-		t.Errorf("%d bytes", n)
-	}
 }

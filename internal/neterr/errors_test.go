@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +15,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry/internal/httpfake"
@@ -37,45 +37,39 @@ func kindOf(err error) string {
 	return transient
 }
 
+// The alerts 20 and 22 are about a record that was damaged on its way, others
+// about the handshake.
 func TestKindsByType(t *testing.T) {
 	for _, tt := range []struct {
-		err  error
-		want string
+		err        error
+		want, kind string
 	}{
-		{io.EOF, transient},
-		{io.ErrUnexpectedEOF, transient},
-		{errReset, transient},
-		{errRefused, transient},
-		{&net.OpError{Op: "dial", Err: &os.SyscallError{Syscall: "connect", Err: errRefused}}, transient},
-		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, timeout},
-		{&net.DNSError{IsTimeout: true}, timeout},
-		{&net.DNSError{IsTemporary: true}, transient},
-		{&net.DNSError{IsNotFound: true}, permanent},
-		{&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, permanent},
-		{context.Canceled, permanent},
-		{context.DeadlineExceeded, timeout},
-		{errors.New("http2: Transport received Server's graceful shutdown GOAWAY"), transient},
-		{errors.New("something else"), transient},
-		{errors.New("net/http: request canceled"), permanent}, // by the deprecated CancelRequest
-		{x509.UnknownAuthorityError{}, permanent},
-		{x509.HostnameError{Certificate: &x509.Certificate{}}, permanent},
-		{&tls.CertificateVerificationError{Err: errors.New("x")}, permanent},
-		{tls.RecordHeaderError{}, transient},
-		{tls.RecordHeaderError{Conn: new(net.TCPConn)}, permanent},
-		{tls.AlertError(20), transient},
-		{tls.AlertError(40), permanent},
-		{&net.OpError{Op: "remote error", Err: tls.AlertError(40)}, permanent},
-		{errors.New("tls: server selected unsupported protocol version 301"), permanent},
-		{errors.New("tls: use of closed connection"), transient},
-		{&net.OpError{Op: "remote error", Err: tls.AlertError(22)}, transient},
-		{&net.AddrError{Err: "missing port in address", Addr: "x"}, permanent},
-		{http.ErrSchemeMismatch, permanent},
-		{&http.MaxBytesError{}, permanent},
-		{errors.New(""), transient},
+		{io.EOF, transient, "closed"},
+		{io.ErrUnexpectedEOF, transient, "closed"},
+		{net.ErrClosed, transient, "closed"},
+		{errReset, transient, "reset"},
+		{&net.OpError{Op: "dial", Err: &os.SyscallError{Syscall: "connect", Err: errRefused}}, transient, "refused"},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, timeout, "timeout"},
+		{&net.DNSError{IsTimeout: true}, timeout, "timeout"},
+		{&net.DNSError{IsTemporary: true}, transient, "dns"},
+		{&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, permanent, "dns"},
+		{context.Canceled, permanent, "canceled"},
+		{context.DeadlineExceeded, timeout, "timeout"},
+		{errors.New("net/http: request canceled"), permanent, "canceled"}, // by the deprecated CancelRequest
+		{x509.UnknownAuthorityError{}, permanent, "tls"},
+		{tls.RecordHeaderError{}, transient, "tls"},
+		{tls.RecordHeaderError{Conn: new(net.TCPConn)}, permanent, "tls"},
+		{tls.AlertError(20), transient, ""},
+		{&net.OpError{Op: "remote error", Err: tls.AlertError(22)}, transient, ""},
+		{&net.OpError{Op: "remote error", Err: tls.AlertError(40)}, permanent, "tls"},
+		{errors.New("tls: use of closed connection"), transient, ""},
+		{http.ErrSchemeMismatch, permanent, ""},
+		{&http.MaxBytesError{}, permanent, ""},
+		{errors.New("something else"), transient, ""},
 	} {
 		for _, err := range wrapped(tt.err) {
-			if got := kindOf(err); got != tt.want {
-				t.Errorf("%T %v: %s, want %s", err, err, got, tt.want)
+			if got, kind := kindOf(err), Kind(err); got != tt.want || kind != tt.kind {
+				t.Errorf("%T %v: %s, %q; want %s, %q", err, err, got, kind, tt.want, tt.kind)
 			}
 		}
 	}
@@ -164,10 +158,19 @@ func TestProxyStatus(t *testing.T) {
 // The errors come from net/http itself: some have no type, and their texts may
 // change with Go.
 func TestKindsOfNetHTTP(t *testing.T) {
+	httpfake.EmptyPools()
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
-	secure := newTLSServer(t, false, &tls.Config{MaxVersion: tls.VersionTLS12}, http.NotFound)
-	mutual := newTLSServer(t, false, &tls.Config{ClientAuth: tls.RequireAnyClientCert}, http.NotFound)
+	tlsServer := func(config *tls.Config) *httptest.Server {
+		srv := httptest.NewUnstartedServer(http.NotFoundHandler())
+		srv.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail
+		srv.TLS = config
+		srv.StartTLS()
+		t.Cleanup(srv.Close)
+		return srv
+	}
+	secure := tlsServer(&tls.Config{MaxVersion: tls.VersionTLS12})
+	mutual := tlsServer(&tls.Config{ClientAuth: tls.RequireAnyClientCert})
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusProxyAuthRequired)
 	}))
@@ -193,11 +196,16 @@ func TestKindsOfNetHTTP(t *testing.T) {
 		}, permanent},
 		{"ContentLength without a body", nil, plain.URL,
 			func(r *http.Request) { r.Method, r.ContentLength = "PUT", 10 }, permanent},
-		{"port", nil, "http://127.0.0.1:99999", nil, permanent},
-		{"refused", nil, "http://" + unused(t), nil, transient},
+		{"port", nil, "http://127.0.0.1:99999", nil, "permanent, never sent"},
 		{"unknown authority", func(tr *http.Transport) { tr.TLSClientConfig = nil }, secure.URL, nil, permanent},
-		{"wrong name", func(tr *http.Transport) { tr.TLSClientConfig.ServerName = "other.example.org" },
-			secure.URL, nil, permanent},
+		{"no handshake", func(tr *http.Transport) {
+			tr.TLSHandshakeTimeout = time.Millisecond
+			tr.DialContext = func(context.Context, string, string) (net.Conn, error) {
+				client, server := net.Pipe()
+				go io.Copy(io.Discard, server)
+				return client, nil
+			}
+		}, secure.URL, nil, "timeout, never sent"},
 		{"protocol version", func(tr *http.Transport) { tr.TLSClientConfig.MinVersion = tls.VersionTLS13 },
 			secure.URL, nil, permanent},
 		{"client certificate", nil, mutual.URL, nil, permanent},
@@ -233,6 +241,9 @@ func TestKindsOfNetHTTP(t *testing.T) {
 				err = send()
 			}
 			got := kindOf(err)
+			if NeverSent(err) {
+				got += ", never sent"
+			}
 			if status, ok := ProxyStatus(err); ok && status == http.StatusProxyAuthRequired {
 				got = "proxy"
 			}
@@ -240,94 +251,5 @@ func TestKindsOfNetHTTP(t *testing.T) {
 				t.Errorf("%v: %s, want %s", err, got, tt.want)
 			}
 		})
-	}
-}
-
-// unused returns an address on which nothing listens.
-func unused(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-func TestKindsOfASilentServer(t *testing.T) {
-	silent := func(c net.Conn) { io.Copy(io.Discard, c) }
-	for _, tt := range []struct {
-		name, scheme string
-		serve        func(net.Conn)
-		want         string
-		neverSent    bool
-	}{
-		{"closed at once", "http", func(c net.Conn) { c.Close() }, transient, false},
-		{"no response", "http", silent, timeout, false},
-		{"no TLS handshake", "https", silent, timeout, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				base := &http.Transport{ResponseHeaderTimeout: time.Minute, TLSHandshakeTimeout: time.Minute}
-				defer base.CloseIdleConnections()
-				base.DialContext = func(context.Context, string, string) (net.Conn, error) {
-					client, server := net.Pipe()
-					go tt.serve(server)
-					return client, nil
-				}
-				req := httpfake.Request(t, t.Context(), "GET", nil)
-				req.URL.Scheme = tt.scheme
-				resp, err := base.RoundTrip(req)
-				if err == nil {
-					t.Fatal(resp.Status)
-				}
-				if got := kindOf(err); got != tt.want || NeverSent(err) != tt.neverSent || DialFailed(err) {
-					t.Errorf("%v: %s, NeverSent %v, DialFailed %v", err, got, NeverSent(err), DialFailed(err))
-				}
-			})
-		})
-	}
-}
-
-func TestSchemeMismatch(t *testing.T) {
-	spoken := func(header string) error {
-		err := tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}
-		copy(err.RecordHeader[:], header)
-		return err
-	}
-	for _, err := range []error{spoken("HTTP/1.1"), &net.OpError{Op: "remote", Err: spoken("HTTP/1.1")}} {
-		got := SchemeMismatch(err)
-		if !errors.Is(got, http.ErrSchemeMismatch) || !errors.Is(got, err) || got.Error() != http.ErrSchemeMismatch.Error() {
-			t.Errorf("%v becomes %v", err, got)
-		}
-	}
-	for _, err := range []error{spoken("SSH-2.0"), io.EOF, nil} {
-		if got := SchemeMismatch(err); got != err {
-			t.Errorf("%v becomes %v", err, got)
-		}
-	}
-}
-
-func TestKind(t *testing.T) {
-	for _, tt := range []struct {
-		err  error
-		want string
-	}{
-		{&net.OpError{Op: "dial", Err: errRefused}, "refused"},
-		{&net.OpError{Op: "read", Err: errReset}, "reset"},
-		{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}, "dns"},
-		{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}}, "timeout"},
-		{x509.UnknownAuthorityError{}, "tls"},
-		{tls.RecordHeaderError{Msg: "damaged"}, "tls"},
-		{fmt.Errorf("reading: %w", io.ErrUnexpectedEOF), "closed"},
-		{net.ErrClosed, "closed"},
-		{context.DeadlineExceeded, "timeout"},
-		{context.Canceled, "canceled"},
-		{errors.New("net/http: request canceled while waiting for connection"), "canceled"},
-		{errors.New("anything else"), ""},
-	} {
-		if got := Kind(tt.err); got != tt.want {
-			t.Errorf("%v is %q, want %q", tt.err, got, tt.want)
-		}
 	}
 }

@@ -1,7 +1,11 @@
 package pacing
 
 import (
+	"encoding/json"
+	"flag"
 	"math"
+	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 )
@@ -106,60 +110,6 @@ func TestScaledFindsTheLimit(t *testing.T) {
 	}
 }
 
-// A burst of throttling responses to requests that were sent before the cut
-// cuts once.
-func TestScaledCutsOnce(t *testing.T) {
-	w := newWorld(10*time.Millisecond, above(100))
-	w.until(time.Minute)
-	limit := w.law.curve(w.now)
-	for range 20 {
-		w.law.Update(w.now+time.Millisecond, w.now, true)
-	}
-	if got, want := w.rate(), 0.9*limit; math.Abs(got/want-1) > 0.01 {
-		t.Errorf("after 20 throttling responses to one burst: rate %.2f, want %.2f", got, want)
-	}
-	w.law.Update(w.now+3*time.Millisecond, w.now+2*time.Millisecond, true)
-	if got, most := w.rate(), 0.9*limit; got > most {
-		t.Errorf("after a throttling response to a later request the rate is %.2f, want less than %.2f", got, most)
-	}
-}
-
-// One second of throttling does not bring the rate far below what the service
-// accepts.
-func TestScaledKeepsToWhatIsAccepted(t *testing.T) {
-	refuse := 0
-	w := newWorld(time.Millisecond, func(time.Duration, float64) bool {
-		refuse++
-		return refuse > 20_000 && refuse%2 == 0 // half of what is sent, all of a sudden
-	})
-	w.law.Update(1, 0, true)
-	w.until(10 * time.Second)
-	before := w.law.Measured()
-	refuse = 20_000
-	w.until(w.now + 400*time.Millisecond)
-	if got := w.rate(); got < 0.35*before {
-		t.Errorf("the rate fell from %.0f to %.0f within one measurement, in which half was accepted", before, got)
-	}
-}
-
-// A limit that rises is found within seconds, a limit that falls at once.
-func TestScaledFollowsTheLimit(t *testing.T) {
-	service := above(20)
-	w := newWorld(10*time.Millisecond, func(now time.Duration, rate float64) bool { return service(now, rate) })
-	w.until(time.Minute)
-	service = above(200)
-	w.until(w.now + 20*time.Second)
-	if got := w.rate(); got < 180 {
-		t.Errorf("20 s after the limit rose from 20/s to 200/s the rate is %.0f/s", got)
-	}
-	w.until(w.now + time.Minute)
-	service = above(20)
-	w.until(w.now + 7*time.Second)
-	if got := w.rate(); got > 25 {
-		t.Errorf("7 s after the limit fell from 200/s to 20/s the rate is %.0f/s", got)
-	}
-}
-
 // Throttling of a share of what is sent, whatever the rate is, does not slow
 // the caller down for long. A limit above it is still found.
 func TestScaledBackground(t *testing.T) {
@@ -179,76 +129,84 @@ func TestScaledBackground(t *testing.T) {
 	}
 }
 
-// A caller who sends less than the service accepts does not earn an ever
-// higher rate.
-func TestScaledUnusedRate(t *testing.T) {
-	w := newWorld(10*time.Millisecond, above(100))
-	w.until(time.Minute)
-	for range 600 { // ten requests per second
-		w.now += 100 * time.Millisecond
-		w.law.Update(w.now, w.now-time.Millisecond, false)
-	}
-	if rate, capacity := w.law.Pace(); rate > 0.9*w.law.limit+1 || capacity > 12 {
-		t.Errorf("the rate is %.1f and the capacity %.1f for a caller of 10/s", rate, capacity)
-	}
-}
+var update = flag.Bool("update", false, "rewrite testdata/scaled.json")
 
-// A response that hung for minutes does not make the law slow for long.
-func TestScaledAfterHangingResponses(t *testing.T) {
-	service := above(20)
-	w := newWorld(10*time.Millisecond, func(now time.Duration, rate float64) bool { return service(now, rate) })
-	w.until(time.Minute)
-	for range 8 {
-		w.law.Update(w.now, w.now-10*time.Minute, false)
+// The rates over random outcomes of services of many kinds are those of
+// testdata/scaled.json, which -update writes again after an intended change.
+func TestScaledVectors(t *testing.T) {
+	const file = "testdata/scaled.json"
+	want, got := map[string][]float64{}, map[string][]float64{}
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(data, &want)
 	}
-	w.law.Update(w.now+2*time.Millisecond, w.now+time.Millisecond, true)
-	service = above(200)
-	w.until(w.now + 3*time.Minute)
-	if got := w.rate(); got < 180 {
-		t.Errorf("3 minutes after the limit rose from 20/s to 200/s the rate is %.0f/s", got)
+	if err != nil && !*update {
+		t.Fatal(err)
 	}
-}
-
-// A test that meets a limit far below its rate cuts to what was accepted, and
-// at most to half.
-func TestScaledTestMeetsALimit(t *testing.T) {
-	s := newScaled(0.9)
-	s.Update(1, 0, true)
-	s.test(time.Second, 100)
-	now := time.Second
-	for range 20 {
-		now += 10 * time.Millisecond
-		s.Update(now, now-time.Millisecond, true)
-		if s.phase != probing {
-			break
-		}
-	}
-	if got, want := s.limit, 25.0; s.phase != following || got != want {
-		t.Errorf("phase %v with the limit %v, want %v with %v", s.phase, got, following, want)
-	}
-}
-
-// FuzzScaled takes each pair of bytes for a time that passes and an outcome.
-func FuzzScaled(f *testing.F) {
-	f.Add([]byte("\x01\x01\x10\x00\x20\x81\xff\x01\x00\x00"))
-	f.Fuzz(func(t *testing.T, ops []byte) {
-		s := newScaled(0.9)
-		now := time.Duration(0)
-		for i := 0; i+1 < len(ops); i += 2 {
-			step := time.Duration(ops[i])
-			now += step * step * step * time.Microsecond
-			trip := time.Duration(ops[i+1]>>1) * 50 * time.Millisecond
-			s.Update(now, now-trip, ops[i+1]&1 == 1)
-			rate, capacity := s.Pace()
-			if s.phase == unlimited && rate == 0 {
-				continue
-			}
-			if !(rate >= 0.5 && rate < 1e9 && capacity >= 1 && capacity < 1e9) {
-				t.Fatalf("rate %v, capacity %v after %d outcomes: %+v", rate, capacity, i/2+1, s)
-			}
-			if !(s.share >= 0 && s.share <= 1 && s.background >= 0 && s.background <= s.MostBackground) {
-				t.Fatalf("share %v, background %v", s.share, s.background)
+	for _, service := range []struct {
+		name       string
+		limit      float64
+		background float64       // share that is throttled at any rate
+		trip       time.Duration // at most
+		quietOneIn int           // a long silence in so many steps
+		phases     int           // changes that must be seen at least
+	}{
+		{"fast", 300, 0, 20 * time.Millisecond, 500, 20},
+		{"slow", 2, 0, 5 * time.Second, 100, 10},
+		{"background", 400, 0.07, 20 * time.Millisecond, 1 << 30, 10},
+		{"background at times", 100, 0.04, 50 * time.Millisecond, 2000, 20},
+	} {
+		changes := 0
+		for seed := range uint64(8) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			s, now := newScaled(0.9), time.Duration(0)
+			for step := range 10_000 {
+				rate, _ := s.Pace()
+				if step%2500 == 2499 {
+					got[service.name] = append(got[service.name], rate)
+				}
+				if rate == 0 || random.IntN(10) == 0 {
+					rate = 2 * service.limit // before it limits, and others' requests
+				}
+				now += time.Duration((0.2 + random.ExpFloat64()) / rate * float64(time.Second))
+				if random.IntN(service.quietOneIn) == 0 {
+					now += time.Duration(random.IntN(20_000)) * time.Millisecond
+				}
+				sent := max(now-time.Duration(random.Int64N(int64(service.trip))), 0)
+				throttled := random.Float64() < service.background || rate > service.limit && random.IntN(2) == 0
+				was := s.phase
+				s.Update(now, sent, throttled)
+				if s.phase != was {
+					changes++
+				}
 			}
 		}
-	})
+		if changes < service.phases {
+			t.Errorf("%s: %d changes of the phase: the outcomes show too little", service.name, changes)
+		}
+		for i, rate := range want[service.name] {
+			if math.Abs(got[service.name][i]/rate-1) > 1e-6 && !*update {
+				t.Errorf("%s: seed %d, quarter %d: the rate is %v, want %v",
+					service.name, i/4, i%4+1, got[service.name][i], rate)
+			}
+		}
+	}
+	if *update {
+		data, err := json.Marshal(got)
+		if err == nil {
+			err = os.WriteFile(file, append(data, '\n'), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	} else if len(want) != len(got) {
+		t.Errorf("%s has %d services, want %d", file, len(want), len(got))
+	}
+}
+
+// newScaled returns the law with the limiter's defaults, on a clock that begins
+// with a whole second.
+func newScaled(beta float64) *Scaled {
+	meter := NewMeter(time.Unix(1_000_000, 0), 500*time.Millisecond, 0.8)
+	return NewScaled(Limits{MinRate: 0.5, MinCapacity: 1}, meter, beta)
 }

@@ -48,11 +48,3 @@ func TestConcurrentAdd(t *testing.T) {
 		t.Errorf("%d events", c.Count())
 	}
 }
-
-func BenchmarkAdd(b *testing.B) {
-	c := recent.New()
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Add()
-	}
-}

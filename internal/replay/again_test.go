@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -156,7 +155,9 @@ func TestReaderOfGetBodyFails(t *testing.T) {
 	if wantNothing(t, out.Body, errGone); b.Err() != nil {
 		t.Error(b.Err())
 	}
-	wantRest(t, retry(t, b).Body, "hello, world")
+	if wantRest(t, retry(t, b).Body, "hello, world"); b.Whole() != nil {
+		t.Error("what was not kept is whole")
+	}
 	b.stream.again = func() (io.ReadCloser, error) { panic("GetBody") }
 	func() {
 		defer func() { _ = recover() }()
@@ -164,26 +165,4 @@ func TestReaderOfGetBodyFails(t *testing.T) {
 	}()
 	b.Release(true)
 	r.wantLog(t, "get", "read", "has read", "read", "has read", "close")
-}
-
-// The end of the attempt's context ends a Read that hangs, as it would not with
-// net/http's HTTP/1 alone, which waits for it.
-func TestContextEndsReads(t *testing.T) {
-	for _, getBody := range []func() (io.ReadCloser, error){nil, func() (io.ReadCloser, error) { return nil, errGone }} {
-		synctest.Test(t, func(t *testing.T) {
-			hangs, end := context.WithCancel(t.Context())
-			source := hanging(hangs)
-			ctx, cancel := context.WithCancelCause(t.Context())
-			req := httpfake.Request(t, ctx, "PUT", source)
-			req.GetBody = getBody
-			b, out := shared(req, 100, false)
-			time.AfterFunc(time.Second, func() { cancel(errGone) })
-			wantNothing(t, out.Body, errGone)
-			wantNothing(t, out.Body, errGone)
-			b.Release(true)
-			end()
-			synctest.Wait()
-			wantCloses(t, source, 1)
-		})
-	}
 }

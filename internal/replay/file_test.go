@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"example.com/awsretry/internal/httpfake"
@@ -137,46 +138,6 @@ func TestFileThatChanges(t *testing.T) {
 	b.Release(true)
 }
 
-// The file is closed once: when the call is over and its last copy is closed,
-// or when it has failed. A copy that Base dropped holds nothing up.
-func TestFileIsClosedOnce(t *testing.T) {
-	for _, failed := range []bool{false, true} {
-		b, out, f := sharedFile(t, "hello")
-		dropped, err := out.GetBody() // as net/http does for a request that it sends again
-		if err != nil {
-			t.Fatal(err)
-		}
-		last, err := out.GetBody()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out.Body.Close()
-		if !failed {
-			last.Close()
-		}
-		if isClosed(f) {
-			t.Error("closed while the call goes on")
-		}
-		b.Release(failed)
-		if !isClosed(f) {
-			t.Errorf("failed %v: not closed", failed)
-		}
-		dropped.Close()
-		if body, err := out.GetBody(); body != nil || err == nil {
-			t.Errorf("GetBody of a closed file: %v, %v", body, err)
-		}
-	}
-	b, out, f := sharedFile(t, "hello")
-	b.Release(false)
-	if isClosed(f) {
-		t.Error("closed while Base has it")
-	}
-	wantRest(t, out.Body, "hello")
-	if out.Body.Close(); !isClosed(f) {
-		t.Error("not closed")
-	}
-}
-
 // A mapped is a body that is read in place, and must not be read after Close.
 type mapped struct {
 	*strings.Reader
@@ -214,6 +175,38 @@ func TestFileIsNotReadAfterClose(t *testing.T) {
 		}
 		if m.closes != 1 || m.late > 0 {
 			t.Errorf("closed %d times, read %d times after that", m.closes, m.late)
+		}
+	}
+}
+
+// What a Memory opens does not depend on how far the reader was read since, nor
+// on another one that it opened.
+func TestMemory(t *testing.T) {
+	const data = "0123456789"
+	buffer, data1, text := bytes.NewBufferString(data), bytes.NewReader([]byte(data)), strings.NewReader(data)
+	for _, r := range []io.Reader{buffer, data1, text, bytes.NewReader(nil)} {
+		io.CopyN(io.Discard, r, 4)
+		want := data[4:]
+		if r.(interface{ Len() int }).Len() == 0 {
+			want = ""
+		}
+		var m, bare Memory
+		if !InMemory(r) || m.known() || !bare.Remember(r) || !m.Remember(io.NopCloser(r)) || !m.known() {
+			t.Fatalf("%T is not taken as in memory", r)
+		}
+		io.CopyN(io.Discard, r, 3)
+		first, _ := m.reopen()
+		io.CopyN(io.Discard, first, 2)
+		io.Copy(io.Discard, r)
+		for _, again := range []io.Reader{m.open(), m.open(), bare.open()} {
+			wantRest(t, again, want)
+		}
+	}
+	for _, body := range []io.Reader{
+		nil, http.NoBody, struct{ io.Reader }{text}, iotest.HalfReader(text), io.NopCloser(io.LimitReader(text, 1)),
+	} {
+		if m := (Memory{}); m.Remember(body) || m.known() {
+			t.Errorf("%T is taken as in memory", body)
 		}
 	}
 }

@@ -21,9 +21,6 @@ func TestStreamForgets(t *testing.T) {
 	}{
 		{"while a retry is possible",
 			func(t *testing.T, b *Body, out *http.Request) { read(t, out.Body, 50); out.Body.Close() }, 50},
-		{"over when all that is kept was read",
-			func(t *testing.T, b *Body, out *http.Request) { read(t, out.Body, 50); b.Release(false) }, 0},
-		{"over, and read on", func(t *testing.T, b *Body, out *http.Request) { b.Release(false); read(t, out.Body, 100) }, 0},
 		{"the last attempt reads it after the call", func(t *testing.T, b *Body, out *http.Request) {
 			read(t, out.Body, 50)
 			last := retry(t, b)
@@ -51,31 +48,6 @@ func TestStreamForgets(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Close ends a Read that waits for the caller's reader, which net/http relies
-// on, and what that brings is the next attempt's.
-func TestCloseEndsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pr, pw := io.Pipe()
-		b, out, source := streamed(t, pr, 100)
-		go pw.Write([]byte("one"))
-		read(t, out.Body, 3)
-		time.AfterFunc(time.Second, func() { out.Body.Close() })
-		start := time.Now()
-		wantNothing(t, out.Body, http.ErrBodyReadAfterClose)
-		if _, ok := b.Freeze(t.Context(), time.Second); ok || time.Since(start) != 2*time.Second {
-			t.Errorf("frozen: %v after %v", ok, time.Since(start))
-		}
-		go func() { pw.Write([]byte("two")); pw.Close() }()
-		synctest.Wait()
-		next := retry(t, b)
-		wantRest(t, next.Body, "onetwo")
-		out.Body.Close() // late, and again
-		next.Body.Close()
-		b.Release(false)
-		wantCloses(t, source, 1)
-	})
 }
 
 // GetBody gives an attempt its body again, until a later attempt has it.
@@ -130,26 +102,6 @@ func TestGetBodyThatCannot(t *testing.T) {
 	})
 }
 
-// The trailer of each attempt's request is its own, filled in at the end of its
-// body.
-func TestTrailers(t *testing.T) {
-	var req *http.Request
-	req = httpfake.Request(t, t.Context(), "PUT", io.MultiReader(strings.NewReader("body"),
-		httpfake.ReadFunc(func([]byte) (int, error) { req.Trailer.Set("Sum", "42"); return 0, io.EOF })))
-	req.GetBody = func() (io.ReadCloser, error) { t.Error("GetBody is called"); return nil, io.EOF }
-	req.Trailer = http.Header{"Sum": nil}
-	b, out := shared(req, 100, false)
-	read(t, out.Body, 2)
-	first := out.Trailer
-	next := retry(t, b)
-	if wantRest(t, next.Body, "body"); next.Trailer.Get("Sum") != "42" {
-		t.Errorf("trailer %v", next.Trailer)
-	}
-	if _, ok := first["Sum"]; !ok || first.Get("Sum") != "" {
-		t.Errorf("the first attempt's trailer became %v", first)
-	}
-}
-
 // A panic of the caller's reader is the copy's, or an error where nobody waits.
 func TestPanickingReader(t *testing.T) {
 	_, out, _ := streamed(t, httpfake.ReadFunc(func([]byte) (int, error) { panic("reader") }), 100)
@@ -163,5 +115,76 @@ func TestPanickingReader(t *testing.T) {
 	}()
 	if n, err := out.Body.Read(make([]byte, 1)); n != 0 || err == nil || !strings.Contains(err.Error(), "panicked") {
 		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// What signs a request reads what GetBody returns, for a hash, and leaves the
+// body itself to be sent. It is the newest copy again, if nothing was read of it
+// and the other one is over.
+func TestReclaim(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		before int // bytes read of the body before GetBody
+		do     func(t *testing.T, b *Body, again io.ReadCloser)
+		want   bool
+	}{
+		{"at its end", 0, func(t *testing.T, _ *Body, again io.ReadCloser) { wantRest(t, again, "hello") }, true},
+		{"closed", 0, func(_ *testing.T, _ *Body, again io.ReadCloser) { again.Close() }, true},
+		{"begun", 1, func(_ *testing.T, _ *Body, again io.ReadCloser) { again.Close() }, false},
+		{"the end is not read", 0, func(t *testing.T, _ *Body, again io.ReadCloser) { read(t, again, 5) }, false},
+		{"frozen", 0, func(t *testing.T, b *Body, again io.ReadCloser) {
+			again.Close()
+			b.Freeze(t.Context(), time.Second)
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, out, _ := streamed(t, strings.NewReader("hello"), 100)
+			read(t, out.Body, tt.before)
+			again, err := out.GetBody()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.do(t, b, again); tt.want {
+				wantRest(t, out.Body, "hello")
+			} else {
+				wantNothing(t, out.Body, errFrozen)
+			}
+		})
+	}
+
+	r, b, out := rewinding(t, 0)
+	again, err := out.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+	b.Freeze(t.Context(), time.Second)
+	r.log = nil
+	wantNothing(t, out.Body, errFrozen)
+	r.wantLog(t) // GetBody is not called for it
+}
+
+// An error of GetBody is that of the Read that needs it. A Read of no bytes is
+// what the caller's reader had.
+func TestReadOfNothing(t *testing.T) {
+	r, _, out := rewinding(t, 0)
+	again, err := out.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+	r.fails = errGone
+	wantNothing(t, out.Body, errGone)
+
+	none := true
+	_, out, _ = streamed(t, httpfake.ReadFunc(func(p []byte) (int, error) {
+		if none {
+			none = false
+			return 0, nil
+		}
+		return copy(p, "x"), nil
+	}), 100)
+	if n, err := out.Body.Read(make([]byte, 1)); n != 0 || err != nil {
+		t.Errorf("%d, %v; want 0 and no error", n, err)
 	}
 }

@@ -2,7 +2,6 @@ package respbody
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"maps"
 	"net/http"
@@ -82,26 +81,6 @@ func TestTrailersComeAtTheEnd(t *testing.T) {
 			t.Error("the trailer became another map")
 		}
 	}
-}
-
-func TestWaitAndSettleEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		end := make(chan struct{})
-		_, ahead := ahead(httpfake.NewBody(until(end)), 100)
-		start := time.Now()
-		if ahead.Wait(t.Context(), time.Second) || time.Since(start) != time.Second {
-			t.Errorf("waited %v", time.Since(start))
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if ahead.Settle(ctx) || time.Since(start) != 2*time.Second {
-			t.Errorf("settled after %v", time.Since(start))
-		}
-		close(end)
-		if !ahead.Settle(t.Context()) || ahead.Err() == nil {
-			t.Error("not settled, or not broken")
-		}
-	})
 }
 
 // A body is not closed while it is read, unless its Close is known to end that.

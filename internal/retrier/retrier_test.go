@@ -22,6 +22,10 @@ type function func(*http.Request) (*http.Response, error)
 
 func (function) RoundTrip(*http.Request) (*http.Response, error) { return nil, nil }
 
+type table map[string]*http.Response
+
+func (table) RoundTrip(*http.Request) (*http.Response, error) { return nil, nil }
+
 func TestCheckBase(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -31,6 +35,7 @@ func TestCheckBase(t *testing.T) {
 		{"nil", nil, ""},
 		{"net/http's", http.DefaultTransport, ""},
 		{"a function", function(nil), "Base is a nil retrier.function"},
+		{"a nil map", table(nil), "Base is a nil retrier.table"},
 		{"a nil pointer", (*retrying)(nil), "Base is a nil *retrier.retrying"},
 		{"one that retries", retrying{retries: true}, "Base is, or sends through, another awsretry.Transport"},
 		{"one that may retry and does not", &retrying{}, ""},
@@ -39,26 +44,6 @@ func TestCheckBase(t *testing.T) {
 		err := CheckBase("Base", tt.base)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
-		}
-	}
-}
-
-func TestIsNil(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		v    any
-		want bool
-	}{
-		{"nothing", nil, false},
-		{"a nil pointer", (*int)(nil), true},
-		{"a pointer", new(int), false},
-		{"a nil function", (func())(nil), true},
-		{"a function", func() {}, false},
-		{"a nil map", map[int]int(nil), true},
-		{"a struct", plain{}, false},
-	} {
-		if got := IsNil(tt.v); got != tt.want {
-			t.Errorf("%s: got %v", tt.name, got)
 		}
 	}
 }
