@@ -1,7 +1,6 @@
 package contract_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -97,21 +96,6 @@ func TestFailFast(t *testing.T) {
 		wantNotSent(t, sendGet(t, tr).err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
 		time.Sleep(5 * time.Second)
 		sendGet(t, tr).want(t, 200, "", 0)
-	})
-}
-
-// FailFast decides after the delay, which ends with the context.
-func TestFailFastAndACancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{Base: httpfake.Statuses(503), Backoff: noJitter}
-		failFast(tr)
-		ctx, cancel := canceledAfter(time.Millisecond)(t.Context())
-		defer cancel()
-		r := send(tr, httpfake.Request(t, ctx, "GET", nil))
-		r.want(t, 0, awsretry.StopCanceled, time.Millisecond)
-		if r.wantIs(t, context.Canceled); !strings.Contains(r.String(), "503") {
-			t.Errorf("%v does not name the failure before", r)
-		}
 	})
 }
 
