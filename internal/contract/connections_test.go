@@ -56,7 +56,6 @@ func wantOK(t *testing.T, tr *transport, srv *httpfake.Server) {
 // A retry uses the same connection after throttling, and in the 2026 revision.
 // After a transient failure it uses another one.
 func TestConnectionOfARetry(t *testing.T) {
-	const code = `{"__type":"ThrottlingException"}`
 	small, large := httpfake.Text(70_000), httpfake.Text(2_000_000)
 	legacy := func(tr *transport) { tr.Mode = awsretry.Legacy }
 	timeout := func(tr *transport) { tr.AttemptTimeout = time.Minute }
@@ -68,16 +67,12 @@ func TestConnectionOfARetry(t *testing.T) {
 		body   string
 		same   bool
 	}{
-		{"standard", nil, 429, "", true},
 		{"standard", nil, 429, small, true},
 		{"standard", nil, 429, large, false}, // reading it all would cost more than a connection
-		{"legacy", legacy, 400, code, true},
-		{"timeout", timeout, 400, code, true},
+		{"timeout", timeout, 400, throttledJSON, true},
 		{"standard", nil, 503, "", false},
-		{"standard", nil, 500, small, false},
 		{"legacy", legacy, 500, large, false},
 		{"timeout", timeout, 408, "broken", false},
-		{"2026", revision2026, 503, "", true},
 		{"2026", revision2026, 500, small, true},
 	} {
 		for _, protocol := range httpfake.Protocols {
@@ -96,19 +91,21 @@ func TestConnectionOfARetry(t *testing.T) {
 				if len(from) != 2 || (from[0] == from[1]) != same {
 					t.Fatalf("the attempts came from %v, want the same: %v", from, same)
 				}
-				if same || tt.status == 429 {
-					return
-				}
-				for closed := ""; closed != from[1]; { // the retry's own connection is not used again
-					select {
-					case closed = <-srv.Closed:
-					default:
-						t.Fatal("the retry's connection stays open")
-					}
+				if !same && tt.status != 429 && !closed(srv)[from[1]] {
+					t.Error("the retry's own connection stays open, although it is not used again")
 				}
 			})
 		}
 	}
+}
+
+// closed returns the connections that a server has closed since the last call.
+func closed(srv *httpfake.Server) map[string]bool {
+	addresses := make(map[string]bool)
+	for len(srv.Closed) > 0 {
+		addresses[<-srv.Closed] = true
+	}
+	return addresses
 }
 
 // Requests that need no retry share a connection, also after one that did.
@@ -138,20 +135,16 @@ func TestRegisteredScheme(t *testing.T) {
 			sends := 0
 			srv.Base.RegisterProtocol("local", httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				sends++
-				return httpfake.Response(req, 503, http.NoBody), nil
+				return httpfake.Empty(503, req), nil
 			}))
 			tr, req := retryingOver(srv), srv.Request(t, "GET", nil)
-			if by == "Prepare" {
-				tr.Prepare = func(req *http.Request, n int) error {
-					if n > 1 {
-						req.URL.Scheme = "local"
-					}
-					return nil
-				}
-			} else {
+			if by == "the caller" {
 				req.URL.Scheme = "local"
+			} else {
+				prepares(2, func(req *http.Request) error { req.URL.Scheme = "local"; return nil })(tr)
+				want = 1 // and the third attempt reaches the server
 			}
-			if send(tr, req).want(t, 503, awsretry.StopMaxAttempts, 0); sends != want {
+			if send(tr, req); sends != want {
 				t.Errorf("%d attempts went to the scheme, want %d", sends, want)
 			}
 		})
@@ -165,17 +158,11 @@ func TestKeepConnections(t *testing.T) {
 		t.Error("the network is dialed")
 		return nil, errReset
 	}}
-	sends := 0
-	base.RegisterProtocol("https", httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		sends++
-		return httpfake.Response(req, 503, http.NoBody), nil
-	}))
+	base.RegisterProtocol("https", httpfake.Statuses(503, 503, 200))
 	tr := &transport{Base: base, KeepConnections: true, Backoff: contract.Delay(0)}
 	req := httpfake.Request(t, t.Context(), "GET", nil)
 	req.URL.Scheme = "https"
-	if r := send(tr, req); r.err != nil || r.StatusCode != 503 || sends != 3 {
-		t.Errorf("%v and %d attempts", r, sends)
-	}
+	send(tr, req).wantBody(t, "")
 }
 
 // CloseIdleConnections closes the connections that retries have made, and those
@@ -187,21 +174,17 @@ func TestCloseIdleConnectionsOfRetries(t *testing.T) {
 			tr := retryingOver(srv)
 			tr.AttemptTimeout = time.Second
 			wantOK(t, tr, srv)
-			before := requests()
+			before := len(requests())
 			srv.Freeze()
 			wantOK(t, tr, srv)
 			wantOK(t, tr, srv)
 			tr.CloseIdleConnections()
 			synctest.Wait()
-			open := make(map[string]bool)
-			for _, address := range requests()[len(before):] {
-				open[address] = true
-			}
-			for len(srv.Closed) > 0 {
-				delete(open, <-srv.Closed)
-			}
-			if len(open) > 0 {
-				t.Errorf("the connections from %v are open", open)
+			closed := closed(srv)
+			for _, address := range requests()[before:] {
+				if !closed[address] {
+					t.Errorf("the connection from %v is open", address)
+				}
 			}
 		})
 	}
@@ -272,7 +255,6 @@ func TestSchemeMismatch(t *testing.T) {
 // requests use another one of the same protocol. An upgrade, which net/http
 // sends over HTTP/1, does not make them use the dead HTTP/2 connection again.
 func TestDeadConnection(t *testing.T) {
-	const upgrade = 2 // the number of the request
 	for protocol, major := range map[string]int{"HTTP/1.1": 1, "HTTP/1.1 over TLS": 1, "HTTP/2": 2, "h2c": 2} {
 		for _, revision := range []awsretry.Revision{awsretry.Classic, awsretry.Revision2026} {
 			inBubble(t, fmt.Sprint(protocol, " ", revision), func(t *testing.T) {
@@ -283,34 +265,22 @@ func TestDeadConnection(t *testing.T) {
 						t.Errorf("the server saw %s", r.Proto)
 					}
 				})
-				var attempts []int
-				tr := &transport{
-					Base: srv.Base, Revision: revision, MaxAttempts: 4, AttemptTimeout: time.Second, Backoff: contract.Delay(0),
-					Observe: func(a awsretry.Attempt) {
-						if a.Stop != "" {
-							attempts = append(attempts, a.Number)
-						}
-					},
-				}
+				tr := retryingOver(srv)
+				tr.Revision, tr.AttemptTimeout = revision, time.Second
 				defer tr.CloseIdleConnections()
-				for i := range 5 {
-					req, want := srv.Request(t, "GET", nil), 200
-					switch {
-					case i == 1:
-						srv.Freeze()
-					case i == upgrade && protocol != "h2c":
-						req.Header.Set("Connection", "Upgrade")
-						req.Header.Set("Upgrade", "websocket")
-						want = 101
+				wantOK(t, tr, srv)
+				srv.Freeze()
+				for _, wait := range []time.Duration{time.Second, 0, 0} {
+					start := time.Now()
+					if wantOK(t, tr, srv); time.Since(start) != wait {
+						t.Errorf("a request took %v, want %v", time.Since(start), wait)
 					}
-					resp, err := tr.RoundTrip(req)
-					if err != nil || resp.StatusCode != want {
-						t.Fatal(i, resp, err)
+					if protocol != "h2c" {
+						r := send(tr, upgradeRequest(t, srv))
+						if r.want(t, 101, "", 0); r.err == nil {
+							r.Body.Close()
+						}
 					}
-					resp.Body.Close()
-				}
-				if want := []int{1, 2, 1, 1, 1}; !slices.Equal(attempts, want) {
-					t.Errorf("the requests took %v attempts, want %v", attempts, want)
 				}
 			})
 		}
@@ -334,24 +304,19 @@ func TestDeadConnectionWithoutRetry(t *testing.T) {
 		} {
 			inBubble(t, protocol+", "+name, func(t *testing.T) {
 				srv, _ := serveInTurn(t, protocol, "")
-				timeouts := 0
 				tr.Base, tr.AttemptTimeout, tr.Backoff = srv.Base, time.Second, contract.Delay(0)
-				tr.Observe = func(a awsretry.Attempt) {
-					if a.Err != nil {
-						timeouts++
-					}
-				}
 				defer tr.CloseIdleConnections()
-				for i := range 4 {
-					if i == 1 {
-						srv.Freeze()
-					}
-					if resp, err := tr.RoundTrip(srv.Request(t, "GET", nil)); err == nil {
-						httpfake.ReadAll(t, resp)
-					}
+				wantOK(t, tr, srv)
+				srv.Freeze()
+				if r := send(tr, srv.Request(t, "GET", nil)); r.took != time.Second {
+					t.Errorf("%v, want one timeout", r)
+				} else if r.Response != nil {
+					r.wantBody(t, "")
 				}
-				if timeouts != 1 {
-					t.Errorf("%d attempts met the dead connection, want 1", timeouts)
+				start := time.Now()
+				wantOK(t, tr, srv)
+				if wantOK(t, tr, srv); time.Since(start) > 0 {
+					t.Error("a later request met the dead connection")
 				}
 			})
 		}

@@ -155,6 +155,12 @@ func serveUpgrade(t *testing.T, w http.ResponseWriter) {
 	}
 }
 
+func upgradeRequest(t *testing.T, srv *httpfake.Server) *http.Request {
+	req := srv.Request(t, "GET", nil)
+	req.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
+	return req
+}
+
 // The connection of an upgrade that succeeds at the second attempt is the
 // caller's.
 func TestUpgrade(t *testing.T) {
@@ -170,9 +176,7 @@ func TestUpgrade(t *testing.T) {
 			})
 			tr := retryingOver(srv)
 			tr.AttemptTimeout = timeout
-			req := srv.Request(t, "GET", nil)
-			req.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
-			r := send(tr, req)
+			r := send(tr, upgradeRequest(t, srv))
 			r.want(t, 101, awsretry.StopSuccess, 0)
 			conn, ok := r.Body.(io.ReadWriteCloser)
 			if !ok {
