@@ -17,7 +17,6 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
-	"github.com/google/go-cmp/cmp"
 )
 
 // The zero Error can be used, and a cancel is not a timeout, whatever failed
@@ -41,20 +40,18 @@ func (timeoutError) Timeout() bool { return true }
 
 // An Error matches what refused the attempt, as well as the failure before it.
 func TestErrorIs(t *testing.T) {
-	_, outOfTokens := get(t, &transport{Quota: awsretry.QuotaConfig{Capacity: 1}, Base: failsWith(errReset)})
 	for _, tt := range []struct {
 		err  error
-		want error // nil: neither
+		want error
 	}{
-		{outOfTokens, awsretry.ErrQuotaExceeded},
-		{&awsretry.Error{Stop: awsretry.StopQuota, Err: errReset}, awsretry.ErrQuotaExceeded},
+		{sendGet(t, unpaid(failsWith(errReset))).err, awsretry.ErrQuotaExceeded},
 		{&awsretry.Error{Stop: awsretry.StopRateLimit, Err: errReset}, awsretry.ErrRateLimited},
-		{&awsretry.Error{Stop: awsretry.StopMaxAttempts, Err: errReset}, nil},
+		{&awsretry.Error{Stop: awsretry.StopMaxAttempts, Err: errReset}, errReset},
 	} {
-		result{err: tt.err}.wantIs(t, errReset)
+		result{err: tt.err}.wantIs(t, errReset, tt.want)
 		for _, refusal := range []error{awsretry.ErrQuotaExceeded, awsretry.ErrRateLimited} {
-			if got := errors.Is(tt.err, refusal); got != (refusal == tt.want) {
-				t.Errorf("errors.Is(%v, %v) is %v", tt.err, refusal, got)
+			if refusal != tt.want && errors.Is(tt.err, refusal) {
+				t.Errorf("%v matches %v", tt.err, refusal)
 			}
 		}
 	}
@@ -64,17 +61,17 @@ func TestErrorIs(t *testing.T) {
 func TestNoSecretsInErrors(t *testing.T) {
 	const secret = "http://me:secret@service.example/path?sig=secret#secret"
 	for name, tt := range map[string]struct {
-		base http.RoundTripper
+		base httpfake.Base
 		want string // the end of the error; "": whatever it is
 	}{
-		"a client's error": {httpfake.Base((&http.Client{Transport: failsWith(io.ErrUnexpectedEOF)}).Do), ""},
+		"a client's error": {(&http.Client{Transport: failsWith(io.ErrUnexpectedEOF)}).Do, ""},
 		"another URL, as if Prepare signed in the query": {
 			failsWith(fmt.Errorf("middleware: %w", &url.Error{Op: "Get", URL: secret, Err: io.ErrUnexpectedEOF})),
 			`: middleware: Get "http://service.example/path?…": unexpected EOF`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := sendGet(t, &transport{MaxAttempts: 1, Base: tt.base})
+			r := sendGet(t, once(tt.base))
 			r.wantIs(t, io.ErrUnexpectedEOF)
 			if text := r.err.Error(); strings.Contains(text, "secret") || !strings.HasSuffix(text, tt.want) {
 				t.Error(r.err)
@@ -86,32 +83,29 @@ func TestNoSecretsInErrors(t *testing.T) {
 // If a Policy returns something other than a class, RoundTrip returns an error
 // that says so.
 func TestPolicyWithoutAClass(t *testing.T) {
-	for _, class := range []awsretry.Class{-1, 5, 99} {
-		for name, outcome := range map[string]outcome{"503": busy, "error": fails(errReset)} {
-			t.Run(fmt.Sprintf("Class(%d) for %s", int(class), name), func(t *testing.T) {
-				body := httpfake.NewBody(strings.NewReader("x"))
-				sends := 0
-				tr := retrying(func(req *http.Request) (*http.Response, error) { sends++; return outcome(req, body) })
-				tr.Policy = func(*awsretry.Attempt) awsretry.Class { return class }
-				r := sendGet(t, tr)
-				if r.stop != awsretry.StopPermanent || r.err == nil || !strings.Contains(r.err.Error(), "Policy returned") {
-					t.Errorf("%v", r)
-				}
-				if wantTokens(t, tr, 500); sends != 1 {
-					t.Errorf("%d attempts", sends)
-				}
-				if name == "503" {
-					wantClosed(t, body)
-				}
-			})
-		}
+	for class, outcome := range map[awsretry.Class]outcome{-1: busy, 5: fails(errReset)} {
+		t.Run(fmt.Sprint(int(class)), func(t *testing.T) {
+			body := httpfake.NewBody(strings.NewReader("x"))
+			sends := 0
+			tr := retrying(func(req *http.Request) (*http.Response, error) { sends++; return outcome(req, body) })
+			tr.Policy = func(*awsretry.Attempt) awsretry.Class { return class }
+			r := sendGet(t, tr)
+			if r.want(t, 0, awsretry.StopPermanent, r.took); !strings.Contains(r.String(), "Policy returned") {
+				t.Error(r)
+			}
+			if wantTokens(t, tr, 500); sends != 1 {
+				t.Errorf("%d attempts", sends)
+			}
+			if class == -1 {
+				wantClosed(t, body)
+			}
+		})
 	}
 }
 
 // A call that is refused before its first attempt is reported to the observers
 // once, with the number 0. One that the caller ends is not.
 func TestRefusedCallIsObserved(t *testing.T) {
-	type limit = awsretry.RateLimitConfig
 	noKey := errors.New("no key to sign with")
 	late := &awsretry.Error{Stop: awsretry.StopDeadline, Err: noKey}
 	prepare := func(f func(*http.Request) error) *transport {
@@ -127,11 +121,7 @@ func TestRefusedCallIsObserved(t *testing.T) {
 	}{
 		{"quota", &transport{Quota: awsretry.QuotaConfig{Capacity: 5, InitialCost: 5, TimeoutCost: -1}}, 0,
 			awsretry.StopQuota, awsretry.Throttled, awsretry.ErrQuotaExceeded},
-		{"FailFast", &transport{Mode: awsretry.Adaptive, RateLimit: limit{FailFast: true}}, 0,
-			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
-		{"MaxWait", &transport{Mode: awsretry.Adaptive, RateLimit: limit{MaxWait: 1}}, 0,
-			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
-		{"send token after the deadline", &transport{Mode: awsretry.Adaptive}, time.Second,
+		{"FailFast", &transport{Mode: awsretry.Adaptive, RateLimit: rateLimit{FailFast: true}}, 0,
 			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
 		{"shared Retry-After", &transport{ShareRetryAfter: true}, time.Second,
 			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
@@ -154,13 +144,8 @@ func TestRefusedCallIsObserved(t *testing.T) {
 				sendGet(t, tr).wantBody(t, "")
 			}
 			seen = nil
-			ctx, cancel := context.WithCancelCause(t.Context())
+			ctx, cancel := context.WithCancelCause(within(t, tt.timeout))
 			time.AfterFunc(time.Second, func() { cancel(errGone) })
-			if tt.timeout != 0 {
-				var end context.CancelFunc
-				ctx, end = context.WithTimeout(ctx, tt.timeout)
-				defer end()
-			}
 			req := httpfake.Request(t, awsretry.WithObserver(ctx, observe), "GET", nil)
 			r := send(tr, req)
 			want := 2 // records: that of the Transport's observer, and of the call's
@@ -198,16 +183,16 @@ func TestRefusedRetryIsObserved(t *testing.T) {
 // panic, so nobody calls them.
 func TestTypedNilErrors(t *testing.T) {
 	var none *awsretry.Error
-	for name, base := range map[string]httpfake.Base{
-		"*Error":     failsWith(none),
-		"*url.Error": failsWith((*url.Error)(nil)),
-		"wrapped":    failsWith(&url.Error{Op: "Get", URL: "http://service.example/", Err: none}),
-		"with a response": func(req *http.Request) (*http.Response, error) {
-			return httpfake.Response(req, 200, http.NoBody), none
+	for name, outcome := range map[string]outcome{
+		"*Error":     fails(none),
+		"*url.Error": fails((*url.Error)(nil)),
+		"wrapped":    fails(&url.Error{Op: "Get", URL: "http://service.example/", Err: none}),
+		"with a response": func(req *http.Request, _ io.ReadCloser) (*http.Response, error) {
+			return httpfake.Empty(200, req), none
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp, err := get(t, once(base))
+			resp, err := get(t, once(always(outcome)))
 			failed := new(awsretry.Error)
 			if resp != nil || !errors.As(err, &failed) || failed == nil || failed.Attempts != 1 {
 				t.Fatalf("%v, %v", resp, err)
@@ -218,8 +203,8 @@ func TestTypedNilErrors(t *testing.T) {
 			}
 		})
 	}
-	tr := once(httpfake.Statuses(200))
-	tr.Prepare = func(*http.Request, int) error { return none }
+	tr := once(notSent(t))
+	prepares(1, func(*http.Request) error { return none })(tr)
 	wantNotSent(t, sendGet(t, tr).err, awsretry.StopPermanent)
 }
 
@@ -261,10 +246,8 @@ func TestMaybeExecuted(t *testing.T) {
 		{"throttled", []outcome{throttled, throttled, ok}, nil, []bool{false, false, false}},
 		{"throttled with 503", []outcome{responds(503, "X-Amzn-ErrorType", "SlowDown"), ok}, nil, []bool{false, false}},
 		{"not connected", []outcome{refused, ok}, nil, []bool{false, false}},
-		{"never connected", []outcome{refused, refused, refused}, nil, []bool{false, false, false}},
 		{"a hidden success", []outcome{lost, gone}, nil, []bool{true, true}},
 		{"a bad gateway and a hidden success", []outcome{responds(502), gone}, nil, []bool{true, true}},
-		{"twice", []outcome{lost, ok}, nil, []bool{true, true}},
 		{"lost later", []outcome{refused, throttled, lost}, nil, []bool{false, false, true}},
 		{"request timeout", []outcome{responds(408), ok}, nil, []bool{false, false}},
 		{"not implemented", []outcome{responds(501)}, nil, []bool{false}},
@@ -276,6 +259,11 @@ func TestMaybeExecuted(t *testing.T) {
 			func(tr *transport) { tr.AttemptTimeout = time.Second }, []bool{true, true}},
 		{"Policy fails", []outcome{ok},
 			func(tr *transport) { tr.Policy = func(*awsretry.Attempt) awsretry.Class { return -1 } }, []bool{true}},
+		{"canceled in the delay", []outcome{lost}, longDelay, []bool{true}},
+		{"canceled in the delay after throttling", []outcome{throttled}, longDelay, []bool{false}},
+		{"canceled while it is sent", []outcome{hangs}, nil, []bool{true}},
+		{"Prepare fails", []outcome{busy}, prepareFails(2), []bool{true, true}},
+		{"Prepare fails at first", []outcome{busy}, prepareFails(1), []bool{false}},
 	} {
 		for _, observed := range []bool{true, false} {
 			inBubble(t, fmt.Sprintf("%s, observed %v", tt.name, observed), func(t *testing.T) {
@@ -287,7 +275,9 @@ func TestMaybeExecuted(t *testing.T) {
 				if observed {
 					tr.Observe = func(a awsretry.Attempt) { got = append(got, a.MaybeExecuted) }
 				}
-				r := send(tr, httpfake.Request(t, t.Context(), "POST", nil))
+				ctx, cancel := canceledAfter(2 * time.Second)(t.Context())
+				defer cancel()
+				r := send(tr, httpfake.Request(t, ctx, "POST", nil))
 				if observed && !slices.Equal(got, tt.want) {
 					t.Errorf("records %v, want %v", got, tt.want)
 				}
@@ -300,32 +290,6 @@ func TestMaybeExecuted(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// The error of a call that ends between two attempts has it too.
-func TestMaybeExecutedBeforeTheEnd(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(*transport)
-		base   httpfake.Base
-		want   bool
-	}{
-		"canceled in the delay":                  {longDelay, failsWith(errReset), true},
-		"canceled in the delay after throttling": {longDelay, httpfake.Statuses(429), false},
-		"Prepare fails":                          {prepareFails(2), httpfake.Statuses(503), true},
-		"Prepare fails at first":                 {prepareFails(1), httpfake.Statuses(503), false},
-		"canceled while it is sent":              {func(*transport) {}, always(hangs), true},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			tr := retrying(tt.base)
-			tt.change(tr)
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, cancel)
-			_, err := tr.RoundTrip(httpfake.Request(t, ctx, "POST", nil))
-			if failed := new(awsretry.Error); !errors.As(err, &failed) || failed.MaybeExecuted != tt.want {
-				t.Errorf("%#v", err)
-			}
-		})
 	}
 }
 
@@ -353,16 +317,9 @@ func TestPanickingAttemptIsObserved(t *testing.T) {
 					}
 				}
 			}
-			func() {
-				defer func() {
-					if recover() == nil {
-						t.Error("the panic is lost")
-					}
-				}()
-				get(t, tr)
-			}()
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			_, _, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "GET", nil))
+			if !panicked || !slices.Equal(got, tt.want) {
+				t.Errorf("panicked: %v; observed %q, want %q", panicked, got, tt.want)
 			}
 		})
 	}
