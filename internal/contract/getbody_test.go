@@ -1,7 +1,6 @@
 package contract_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,7 +22,7 @@ func getBodyOf(text string) func() (io.ReadCloser, error) {
 
 // If GetBody fails, the response is returned, and the retry is not paid for.
 func TestFailingGetBody(t *testing.T) {
-	for _, err := range []error{errors.New("gone"), nil} {
+	for _, err := range []error{errGone, nil} {
 		source := httpfake.NewBody(strings.NewReader("x"))
 		tr := retrying(func(req *http.Request) (*http.Response, error) {
 			httpfake.Receive(req)
@@ -48,8 +47,7 @@ func TestGetBodyWhoseFirstReaderStaysOpen(t *testing.T) {
 		if sends++; sends == 1 {
 			return nil, errReset
 		}
-		httpfake.Receive(req)
-		return httpfake.Response(req, 200, http.NoBody), nil
+		return always(ok)(req)
 	})
 	source := httpfake.NewBody(strings.NewReader("body"))
 	req := httpfake.Request(t, t.Context(), "PUT", source)
@@ -224,42 +222,38 @@ func TestRewindingInMemory(t *testing.T) {
 // request's own body to be sent. After that GetBody still works.
 func TestHashOfGetBody(t *testing.T) {
 	const text = "hello, world"
+	readAgain := func(t *testing.T, req *http.Request, what string) io.ReadCloser {
+		t.Helper()
+		again, err := req.GetBody()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(again); string(got) != text || err != nil {
+			t.Errorf("%s is of %q, %v", what, got, err)
+		}
+		return again
+	}
 	for _, kind := range append(filledKinds, "one reader") {
 		for _, hook := range []string{"Prepare", "Base"} {
 			for _, closes := range []bool{true, false} {
-				hash := func(t *testing.T, req *http.Request) {
-					t.Helper()
-					again, err := req.GetBody()
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got, err := io.ReadAll(again); string(got) != text || err != nil {
-						t.Errorf("the hash is of %q, %v", got, err)
-					}
-					if closes {
-						again.Close()
-					}
-				}
 				t.Run(fmt.Sprintf("%s, in %s, closed %v", kind, hook, closes), func(t *testing.T) {
+					hash := func(req *http.Request) {
+						if again := readAgain(t, req, "the hash"); closes {
+							again.Close()
+						}
+					}
 					sends := 0
 					tr := retrying(func(req *http.Request) (*http.Response, error) {
 						if sends++; hook == "Base" {
-							hash(t, req)
+							hash(req)
 						}
 						io.CopyN(io.Discard, req.Body, 3)
 						req.Body.Close()
-						again, err := req.GetBody() // as net/http sends it over another connection
-						if err != nil {
-							t.Fatal(err)
-						}
-						req.Body = again
-						if got, err := httpfake.Receive(req); got != text || err != nil {
-							t.Errorf("attempt %d sends %q, %v", sends, got, err)
-						}
-						return httpfake.Response(req, map[int]int{1: 503, 2: 200}[sends], http.NoBody), nil
+						readAgain(t, req, "what net/http sends over another connection").Close()
+						return httpfake.Empty(map[int]int{1: 503, 2: 200}[sends], req), nil
 					})
 					if hook == "Prepare" {
-						tr.Prepare = func(req *http.Request, _ int) error { hash(t, req); return nil }
+						tr.Prepare = func(req *http.Request, _ int) error { hash(req); return nil }
 					}
 					req := httpfake.Request(t, t.Context(), "PUT", nil)
 					if kind == "one reader" {
