@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -278,31 +277,6 @@ func TestRestOfABodyIsInFlight(t *testing.T) {
 			wantLeft(t, tr, tt.left)
 		})
 	}
-}
-
-// State and Partitions may be read beside requests.
-func TestAnnouncedLimitsConcurrently(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := reading()
-		var sends atomic.Int64
-		tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			if n := int(sends.Add(1)); n%20 != 0 {
-				return says(200, 100-n%20)(req, http.NoBody)
-			}
-			return says(429, 0)(req, http.NoBody)
-		})
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				for range 50 {
-					get(t, tr)
-					tr.State("service.example")
-					tr.Partitions()
-				}
-			})
-		}
-		all.Wait()
-	})
 }
 
 // Throttling that an announced limit explains does not lower the send rate.

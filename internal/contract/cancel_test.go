@@ -341,38 +341,6 @@ func TestQuotaLineThatWouldPassTheDeadline(t *testing.T) {
 	})
 }
 
-// A hastyContext has a deadline that comes nearer after the first look at it.
-type hastyContext struct {
-	context.Context
-	looks *int
-}
-
-func (c hastyContext) Deadline() (time.Time, bool) {
-	if *c.looks++; *c.looks == 1 {
-		return time.Now().Add(time.Hour), true
-	}
-	return time.Now().Add(time.Second), true
-}
-
-// If others join the line between the decision to retry and the wait, the
-// response is still there to be returned.
-func TestQuotaLineThatGrows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		looks := 0
-		tr := &transport{
-			Quota: awsretry.QuotaConfig{Capacity: 5, RefillPerSecond: 1, Wait: true}, Base: httpfake.Statuses(503),
-			Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { looks = 0; return 0 }),
-		}
-		// The first retry draws all the tokens. The second would have to wait
-		// for 5 s.
-		r := send(tr, httpfake.Request(t, hastyContext{t.Context(), &looks}, "GET", nil))
-		r.want(t, 503, awsretry.StopDeadline, 0)
-		if last, _ := awsretry.Outcome(r.Response); last.Number != 2 {
-			t.Errorf("%d attempts", last.Number)
-		}
-	})
-}
-
 // The Timeout of an http.Client closes Request.Cancel when the context's
 // deadline passes. Whichever net/http sees first, the call ends at its deadline.
 func TestClientTimeoutIsADeadline(t *testing.T) {

@@ -252,58 +252,33 @@ func TestSchemeMismatch(t *testing.T) {
 }
 
 // If nothing comes back over a connection any more, the retry and later
-// requests use another one of the same protocol. An upgrade, which net/http
-// sends over HTTP/1, does not make them use the dead HTTP/2 connection again.
+// requests use another one of the same protocol, also if the attempt that found
+// it dead was not retried, or was not classified as a timeout. An upgrade, which
+// net/http sends over HTTP/1, does not make them use the dead HTTP/2 connection
+// again.
 func TestDeadConnection(t *testing.T) {
-	for protocol, major := range map[string]int{"HTTP/1.1": 1, "HTTP/1.1 over TLS": 1, "HTTP/2": 2, "h2c": 2} {
-		for _, revision := range []awsretry.Revision{awsretry.Classic, awsretry.Revision2026} {
-			inBubble(t, fmt.Sprint(protocol, " ", revision), func(t *testing.T) {
-				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-					if r.Header.Get("Upgrade") != "" {
-						serveUpgrade(t, w)
-					} else if r.ProtoMajor != major {
-						t.Errorf("the server saw %s", r.Proto)
-					}
-				})
-				tr := retryingOver(srv)
-				tr.Revision, tr.AttemptTimeout = revision, time.Second
-				defer tr.CloseIdleConnections()
-				wantOK(t, tr, srv)
-				srv.Freeze()
-				for _, wait := range []time.Duration{time.Second, 0, 0} {
-					start := time.Now()
-					if wantOK(t, tr, srv); time.Since(start) != wait {
-						t.Errorf("a request took %v, want %v", time.Since(start), wait)
-					}
-					if protocol != "h2c" {
-						r := send(tr, upgradeRequest(t, srv))
-						if r.want(t, 101, "", 0); r.err == nil {
-							r.Body.Close()
-						}
-					}
-				}
-			})
-		}
-	}
-}
-
-// Later requests use another connection too if the attempt that found it dead
-// was not retried, or was not classified as a timeout.
-func TestDeadConnectionWithoutRetry(t *testing.T) {
 	transient := func(a *awsretry.Attempt) awsretry.Class {
 		if a.Err != nil {
 			return awsretry.Transient
 		}
 		return awsretry.DefaultPolicy(a)
 	}
-	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
+	for protocol, major := range map[string]int{"HTTP/1.1": 1, "HTTP/1.1 over TLS": 1, "HTTP/2": 2, "h2c": 2} {
 		for name, tr := range map[string]*transport{
+			"retried":                 {},
+			"retried, 2026":           {Revision: awsretry.Revision2026},
 			"one attempt":             {MaxAttempts: 1},
 			"no tokens":               {Quota: awsretry.QuotaConfig{Capacity: 1}},
 			"classified as transient": {Policy: transient},
 		} {
 			inBubble(t, protocol+", "+name, func(t *testing.T) {
-				srv, _ := serveInTurn(t, protocol, "")
+				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Upgrade") != "" {
+						acceptUpgrade(t, w)
+					} else if r.ProtoMajor != major {
+						t.Errorf("the server saw %s", r.Proto)
+					}
+				})
 				tr.Base, tr.AttemptTimeout, tr.Backoff = srv.Base, time.Second, contract.Delay(0)
 				defer tr.CloseIdleConnections()
 				wantOK(t, tr, srv)
@@ -314,6 +289,11 @@ func TestDeadConnectionWithoutRetry(t *testing.T) {
 					r.wantBody(t, "")
 				}
 				start := time.Now()
+				if protocol != "h2c" {
+					req := srv.Request(t, "GET", nil)
+					req.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
+					send(tr, req).response(t).Body.Close()
+				}
 				wantOK(t, tr, srv)
 				if wantOK(t, tr, srv); time.Since(start) > 0 {
 					t.Error("a later request met the dead connection")
@@ -321,6 +301,18 @@ func TestDeadConnectionWithoutRetry(t *testing.T) {
 			})
 		}
 	}
+}
+
+// acceptUpgrade makes the connection of a request the client's own, and ends
+// it.
+func acceptUpgrade(t *testing.T, w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	conn.Close()
 }
 
 // A timeout over HTTP/1 closes its own connection, and the others stay in use:
