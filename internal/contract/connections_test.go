@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -201,37 +199,11 @@ func (i *idler) CloseIdleConnections() { i.closed++ }
 // CloseIdleConnections reaches Base, if that has such a method.
 func TestCloseIdleConnectionsOfBase(t *testing.T) {
 	base := new(idler)
-	tr := &transport{Base: base}
-	tr.CloseIdleConnections()
-	(&http.Client{Transport: tr}).CloseIdleConnections()
-	if base.closed != 2 {
-		t.Errorf("reached Base %d times, want 2", base.closed)
+	(&http.Client{Transport: &transport{Base: base}}).CloseIdleConnections()
+	if base.closed != 1 {
+		t.Errorf("reached Base %d times", base.closed)
 	}
 	(&transport{Base: httpfake.Statuses(200)}).CloseIdleConnections()
-}
-
-// A retry over a connection of its own speaks HTTP/1.1 like the attempt before
-// it, even if the next node of the same name could speak HTTP/2.
-func TestRetryKeepsTheProtocol(t *testing.T) {
-	var conns atomic.Int32
-	fail := func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(fail))
-	srv.EnableHTTP2, srv.TLS, srv.Config.ErrorLog = true, &tls.Config{}, log.New(io.Discard, "", 0)
-	srv.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		c := srv.TLS.Clone()
-		c.GetConfigForClient, c.NextProtos = nil, []string{"h2", "http/1.1"}
-		if conns.Add(1) == 1 {
-			c.NextProtos = []string{"http/1.1"}
-		}
-		return c, nil
-	}
-	srv.StartTLS()
-	defer srv.Close()
-	tr := &transport{Base: srv.Client().Transport, Backoff: contract.Delay(0)}
-	r := send(tr, httptest.NewRequestWithContext(t.Context(), "GET", srv.URL, nil))
-	if r.wantBody(t, ""); conns.Load() != 3 || r.StatusCode != 503 {
-		t.Errorf("%v, over %d connections", r, conns.Load())
-	}
 }
 
 // The error for https spoken to an http server is found, as http.Client and as

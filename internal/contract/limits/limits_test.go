@@ -68,14 +68,8 @@ var scenarios = []scenario{
 		latency: 2 * second, tokens: true, processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.05, .9, 0, 90 * second}},
 	{name: "twenty processes", quotas: []func() quota{perWindow(1000, minute)}, announce: gitHub(0, 0),
 		processes: 20, callers: 3, perSecond: 1000. / 60, want: goals{.03, .98, .9, 60 * second}},
-	{name: "six slow processes", quotas: []func() quota{perWindow(100, minute)}, announce: gitHub(0, 0),
-		latency: 3 * second, processes: 6, callers: 5, perSecond: 100. / 60, want: goals{.2, .98, .9, 90 * second}}, // 30 of 100 requests are in flight
-	{name: "a quota that changes", quotas: []func() quota{halved(600, 5*minute)}, announce: gitHub(0, 0),
-		processes: 1, callers: 64, perSecond: 7.5, want: goals{.01, .98, 0, 60 * second}},
 	{name: "sliding", quotas: []func() quota{inAnyMinute(600)}, announce: draft6,
 		processes: 1, callers: 64, perSecond: 10, want: goals{.005, .96, 0, 60 * second}},
-	{name: "two policies", quotas: []func() quota{perWindow(20, 2*second), perWindow(300, minute)}, announce: twoPolicies,
-		processes: 1, callers: 32, perSecond: 5, want: goals{.005, .98, 0, 60 * second}},
 
 	// What is announced is not true. That must not do much harm.
 	{name: "never falls", quotas: perMinute600, announce: fixed(100, 100, 30),

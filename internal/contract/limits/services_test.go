@@ -2,7 +2,6 @@ package limits_test
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -116,7 +115,6 @@ type window struct {
 	length time.Duration
 	begun  time.Time
 	used   float64
-	halves time.Time // when the quota is halved; zero: never
 }
 
 // perWindow returns a quota whose first window began 23 s ago.
@@ -124,21 +122,9 @@ func perWindow(n float64, length time.Duration) func() quota {
 	return func() quota { return &window{n: n, length: length, begun: time.Now().Add(-23 * time.Second)} }
 }
 
-// halved is perWindow, and from some time on half as much.
-func halved(n float64, after time.Duration) func() quota {
-	return func() quota {
-		w := perWindow(n, time.Minute)().(*window)
-		w.halves = time.Now().Add(after)
-		return w
-	}
-}
-
 func (w *window) left(now time.Time) float64 {
 	if since := now.Sub(w.begun); since >= w.length {
 		w.begun, w.used = now.Add(-(since % w.length)), 0
-	}
-	if !w.halves.IsZero() && !now.Before(w.halves) {
-		w.n, w.halves = w.n/2, time.Time{}
 	}
 	return w.n - w.used
 }
@@ -226,15 +212,6 @@ func openAI(a *answer) {
 		a.set("X-RateLimit-Limit-"+kind, q.size())
 		a.set("X-RateLimit-Remaining-"+kind, math.Floor(q.left(a.now)))
 		a.header.Set("X-RateLimit-Reset-"+kind, q.reset(a.now).Round(time.Millisecond).String())
-	}
-}
-
-func twoPolicies(a *answer) {
-	for i, name := range []string{"burst", "long"} {
-		q := a.quotas[i]
-		left, reset := math.Floor(q.left(a.now)), math.Ceil(q.reset(a.now).Seconds())
-		a.header.Add("RateLimit", fmt.Sprintf("%q;r=%v;t=%v", name, left, reset))
-		a.header.Add("RateLimit-Policy", fmt.Sprintf("%q;q=%v;w=60", name, q.size()))
 	}
 }
 
