@@ -68,25 +68,19 @@ func TestNoSecretsInErrors(t *testing.T) {
 }
 
 // If a Policy returns something other than a class, RoundTrip returns an error
-// that says so.
+// that says so, and no tokens are drawn.
 func TestPolicyWithoutAClass(t *testing.T) {
 	for class, outcome := range map[awsretry.Class]outcome{-1: busy, 5: fails(errReset)} {
-		t.Run(fmt.Sprint(int(class)), func(t *testing.T) {
-			body := httpfake.NewBody(strings.NewReader("x"))
-			sends := 0
-			tr := retrying(func(req *http.Request) (*http.Response, error) { sends++; return outcome(req, body) })
-			tr.Policy = func(*awsretry.Attempt) awsretry.Class { return class }
-			r := sendGet(t, tr)
-			if r.want(t, 0, awsretry.StopPermanent, r.took); !strings.Contains(r.String(), "Policy returned") {
-				t.Error(r)
-			}
-			if wantTokens(t, tr, 500); sends != 1 {
-				t.Errorf("%d attempts", sends)
-			}
-			if class == -1 {
-				wantClosed(t, body)
-			}
-		})
+		body := httpfake.NewBody(strings.NewReader("x"))
+		tr := retrying(func(req *http.Request) (*http.Response, error) { return outcome(req, body) })
+		tr.Policy = func(*awsretry.Attempt) awsretry.Class { return class }
+		r := sendGet(t, tr)
+		if r.want(t, 0, awsretry.StopPermanent, r.took); !strings.Contains(r.String(), "Policy returned") {
+			t.Error(r)
+		}
+		if wantTokens(t, tr, 500); class == -1 {
+			wantClosed(t, body)
+		}
 	}
 }
 
@@ -103,24 +97,20 @@ func TestRefusedCallIsObserved(t *testing.T) {
 		tr      *transport
 		timeout time.Duration // 0: none
 		stop    awsretry.Stop // "": no record
-		class   awsretry.Class
 		err     error
 	}{
 		{"quota", &transport{Quota: awsretry.QuotaConfig{Capacity: 5, InitialCost: 5, TimeoutCost: -1}}, 0,
-			awsretry.StopQuota, awsretry.Throttled, awsretry.ErrQuotaExceeded},
+			awsretry.StopQuota, awsretry.ErrQuotaExceeded},
 		{"FailFast", &transport{Mode: awsretry.Adaptive, RateLimit: rateLimit{FailFast: true}}, 0,
-			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
-		{"shared Retry-After", &transport{ShareRetryAfter: true}, time.Second,
-			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
-		{"Prepare fails", prepare(func(*http.Request) error { return noKey }), 0,
-			awsretry.StopPermanent, awsretry.Permanent, noKey},
-		{"Prepare stops", prepare(func(*http.Request) error { return late }), 0,
-			awsretry.StopDeadline, awsretry.Throttled, noKey},
+			awsretry.StopRateLimit, awsretry.ErrRateLimited},
+		{"shared Retry-After", &transport{ShareRetryAfter: true}, time.Second, awsretry.StopRateLimit, awsretry.ErrRateLimited},
+		{"Prepare fails", prepare(func(*http.Request) error { return noKey }), 0, awsretry.StopPermanent, noKey},
+		{"Prepare stops", prepare(func(*http.Request) error { return late }), 0, awsretry.StopDeadline, noKey},
 		{"the context ends in Prepare", prepare(func(req *http.Request) error { <-req.Context().Done(); return noKey }), 0,
-			"", 0, errGone},
-		{"the context has ended", &transport{}, -1, "", 0, context.DeadlineExceeded},
+			"", errGone},
+		{"the context has ended", &transport{}, -1, "", context.DeadlineExceeded},
 		{"the context ends in line", &transport{Quota: awsretry.QuotaConfig{
-			Capacity: 5, InitialCost: 5, RefillPerSecond: 1, Wait: true}}, 0, "", 0, errGone},
+			Capacity: 5, InitialCost: 5, RefillPerSecond: 1, Wait: true}}, 0, "", errGone},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			var seen []awsretry.Attempt
@@ -135,17 +125,18 @@ func TestRefusedCallIsObserved(t *testing.T) {
 			time.AfterFunc(time.Second, func() { cancel(errGone) })
 			req := httpfake.Request(t, awsretry.WithObserver(ctx, observe), "GET", nil)
 			r := send(tr, req)
-			want := 2 // records: that of the Transport's observer, and of the call's
-			if r.wantIs(t, tt.err); tt.stop == "" {
-				want = 0
-			} else if r.stop != tt.stop {
-				t.Errorf("%v", r)
+			records, class := 2, awsretry.Throttled // of the Transport's observer and of the call's
+			switch tt.stop {
+			case "":
+				records = 0
+			case awsretry.StopPermanent:
+				class = awsretry.Permanent
 			}
-			if len(seen) != want {
-				t.Errorf("%d records, want %d", len(seen), want)
+			if r.wantIs(t, tt.err); tt.stop != "" && r.stop != tt.stop || len(seen) != records {
+				t.Errorf("%v; %d records, want %d", r, len(seen), records)
 			}
 			for _, a := range seen {
-				if a.Number != 0 || a.Stop != tt.stop || a.Class != tt.class || !errors.Is(a.Err, tt.err) ||
+				if a.Number != 0 || a.Stop != tt.stop || a.Class != class || !errors.Is(a.Err, tt.err) ||
 					a.Response != nil || a.Request != req || a.Partition != "service.example" {
 					t.Errorf("%+v", a)
 				}
