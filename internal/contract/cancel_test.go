@@ -341,6 +341,39 @@ func TestQuotaLineThatWouldPassTheDeadline(t *testing.T) {
 	})
 }
 
+// A hastyContext has a deadline that comes nearer after the first look at it.
+type hastyContext struct {
+	context.Context
+	looks *int
+}
+
+func (c hastyContext) Deadline() (time.Time, bool) {
+	if *c.looks++; *c.looks == 1 {
+		return time.Now().Add(time.Hour), true
+	}
+	return time.Now().Add(time.Second), true
+}
+
+// If others join the line between the decision to retry and the wait, the
+// response is still there to be returned.
+func TestLineThatGrows(t *testing.T) {
+	for status, tr := range map[int]*transport{
+		503: {Quota: awsretry.QuotaConfig{Capacity: 5, RefillPerSecond: 1, Wait: true}}, // the first retry draws all tokens
+		429: {Mode: awsretry.Adaptive},
+	} {
+		inBubble(t, fmt.Sprint(status), func(t *testing.T) {
+			looks := 0
+			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				return httpfake.Response(req, status, httpfake.NewBody(strings.NewReader("busy"))), nil
+			})
+			tr.Backoff = awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { looks = 0; return 0 })
+			r := send(tr, httpfake.Request(t, hastyContext{t.Context(), &looks}, "GET", nil))
+			r.want(t, status, awsretry.StopDeadline, 0)
+			r.wantBody(t, "busy")
+		})
+	}
+}
+
 // The Timeout of an http.Client closes Request.Cancel when the context's
 // deadline passes. Whichever net/http sees first, the call ends at its deadline.
 func TestClientTimeoutIsADeadline(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 func TestIdempotencyKey(t *testing.T) {
 	sign := func(req *http.Request) { req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=x") }
 	prepare := prepares(1, func(req *http.Request) error {
-		if req.Header.Get("Idempotency-Key") != "key 1" {
-			t.Error("Prepare sees no key")
+		if req.Header.Get("Idempotency-Key") != "key 1" || req.Header.Get("Authorization") == "" {
+			t.Errorf("Prepare sees %v", req.Header)
 		}
 		return nil
 	})
