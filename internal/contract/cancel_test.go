@@ -262,18 +262,6 @@ func TestClientTimeout(t *testing.T) {
 	})
 }
 
-// A Request.Cancel that never closes leaves no goroutine that waits for it: the
-// bubble would not end.
-func TestRequestCancelLeavesNoGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{Base: httpfake.Statuses(503, 200), Backoff: contract.Delay(time.Second)}
-		tr.Prepare = func(*http.Request, int) error { return nil } // it may wait
-		req := httpfake.Request(t, context.Background(), "GET", nil)
-		req.Cancel = make(chan struct{})
-		send(tr, req).want(t, 200, awsretry.StopSuccess, time.Second)
-	})
-}
-
 // A delay that would not end before the deadline is not begun: the outcome is
 // returned at once.
 func TestDelayThatWouldPassTheDeadline(t *testing.T) {

@@ -116,23 +116,22 @@ func (b foreignBody) Unwrap() io.ReadCloser { return b.below }
 // Whether a body of net/http wraps a foreign one or is wrapped in it, the body
 // does not count as one of net/http's own: it is closed after its Read.
 func TestForeignBodyIsClosedAfterTheRead(t *testing.T) {
-	for _, wrapper := range []string{"http.Client", "Unwrap"} {
+	pr, _ := io.Pipe()
+	byClient := func(b httpfake.Base) httpfake.Base { return (&http.Client{Timeout: time.Hour, Transport: b}).Do }
+	for wrapper, wrap := range map[string]func(httpfake.Base) httpfake.Base{"http.Client": byClient, "Unwrap": nil} {
 		inBubble(t, wrapper, func(t *testing.T) {
 			end := make(chan struct{})
 			source := httpfake.NewBody(hangUntil(end))
-			tr := retrying(firstThen(func(req *http.Request) *http.Response {
-				var body io.ReadCloser = source
-				if wrapper == "Unwrap" {
-					pr, _ := io.Pipe()
-					body = foreignBody{source, pr}
+			base := firstThen(func(req *http.Request) *http.Response {
+				if wrap != nil {
+					return httpfake.Response(req, 503, source)
 				}
-				return httpfake.Response(req, 503, body, "Content-Type", "application/json")
-			}))
-			if wrapper == "http.Client" {
-				client := &http.Client{Timeout: time.Hour, Transport: tr.Base}
-				tr.Base = httpfake.Base(client.Do)
+				return httpfake.Response(req, 503, foreignBody{source, pr})
+			})
+			if wrap != nil {
+				base = wrap(base)
 			}
-			sendGet(t, tr).wantBody(t, "")
+			sendGet(t, retrying(base)).wantBody(t, "")
 			close(end)
 			synctest.Wait()
 			wantClosed(t, source)
