@@ -38,6 +38,7 @@ func TestHangingErrorBody(t *testing.T) {
 		timeout, deadline time.Duration
 	}{
 		{"503", 503, "", 0, 0},
+		{"503, 2026", 503, "", 0, 0},
 		{"429", 429, "", 0, 0},
 		{"429, timeout", 429, "", time.Minute, 0},
 		{"429, deadline", 429, "", 0, time.Hour},
@@ -52,7 +53,9 @@ func TestHangingErrorBody(t *testing.T) {
 				body = hangingResponse(req.Context())
 				return httpfake.Response(req, tt.status, body, "X-Amzn-ErrorType", tt.code)
 			}))
-			tr.AttemptTimeout = tt.timeout
+			if tr.AttemptTimeout = tt.timeout; strings.HasSuffix(tt.name, "2026") {
+				tr.Revision = awsretry.Revision2026
+			}
 			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
 			if r.wantBody(t, ""); r.took > 1100*time.Millisecond {
 				t.Errorf("%v", r)

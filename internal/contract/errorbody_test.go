@@ -237,7 +237,8 @@ func TestHiddenError(t *testing.T) {
 		want        time.Duration
 		stop        awsretry.Stop
 	}{
-		{"waited for", "<?xml version='1.0'?>", slowDown, time.Minute, 30 * time.Second, awsretry.StopQuota},
+		{"waited for", "<?xml version='1.0'?>", slowDown, 0, 30 * time.Second, awsretry.StopQuota},
+		{"within the timeout", "<?xml version='1.0'?>", slowDown, time.Minute, 30 * time.Second, awsretry.StopQuota},
 		{"until the timeout", "<?xml version='1.0'?>", slowDown, 10 * time.Second, 10 * time.Second, ""},
 		{"until the deadline", "<?xml version='1.0'?>", "", 0, time.Hour, awsretry.StopDeadline},
 		{"JSON", `{"progress":1}`, "", 0, 0, ""},
