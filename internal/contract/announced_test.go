@@ -161,18 +161,8 @@ func TestNothingStaysInFlight(t *testing.T) {
 		{"Cost panics", ok, func(tr *transport) {
 			tr.RateLimit.Cost = func(req *http.Request, _ string) float64 { panicIfBad(req); return 1 }
 		}, 0},
-		{"Policy panics", busy, func(tr *transport) {
-			tr.Policy = func(a *awsretry.Attempt) awsretry.Class { panicIfBad(a.Request); return awsretry.Success }
-		}, 1},
-		{"Limits panics", ok, func(tr *transport) {
-			tr.RateLimit.Limits = func(resp *http.Response) []awsretry.Limit {
-				panicIfBad(resp.Request)
-				return awsretry.ReadLimits(resp)
-			}
-		}, 1},
 		{"Observe panics", ok, func(tr *transport) { tr.Observe = func(a awsretry.Attempt) { panicIfBad(a.Request) } }, 1},
 		{"no retry tokens", busy, func(tr *transport) { tr.MaxAttempts, tr.Quota.Capacity = 3, 1 }, 1},
-		{"no Backoff", busy, func(tr *transport) { tr.MaxAttempts = 3; backoffPanics(tr) }, 1},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			left := 100
