@@ -329,14 +329,14 @@ func TestQuotaLineThatWouldPassTheDeadline(t *testing.T) {
 	})
 }
 
-// A hastyContext has a deadline that comes nearer after the first look at it.
+// A hastyContext has a deadline that comes nearer after some looks at it.
 type hastyContext struct {
 	context.Context
-	looks *int
+	looks *int // that are left
 }
 
 func (c hastyContext) Deadline() (time.Time, bool) {
-	if *c.looks++; *c.looks == 1 {
+	if *c.looks--; *c.looks >= 0 {
 		return time.Now().Add(time.Hour), true
 	}
 	return time.Now().Add(time.Second), true
@@ -349,13 +349,14 @@ func TestLineThatGrows(t *testing.T) {
 		503: {Quota: awsretry.QuotaConfig{Capacity: 5, RefillPerSecond: 1, Wait: true}}, // the first retry draws all tokens
 		429: {Mode: awsretry.Adaptive},
 	} {
+		looks := map[int]int{503: 1, 429: 2}[status] // of the decision
 		inBubble(t, fmt.Sprint(status), func(t *testing.T) {
-			looks := 0
+			left := 0
 			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				return httpfake.Response(req, status, httpfake.NewBody(strings.NewReader("busy"))), nil
 			})
-			tr.Backoff = awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { looks = 0; return 0 })
-			r := send(tr, httpfake.Request(t, hastyContext{t.Context(), &looks}, "GET", nil))
+			tr.Backoff = awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { left = looks; return 0 })
+			r := send(tr, httpfake.Request(t, hastyContext{t.Context(), &left}, "GET", nil))
 			r.want(t, status, awsretry.StopDeadline, 0)
 			r.wantBody(t, "busy")
 		})
