@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
@@ -32,6 +34,26 @@ func TestFailingGetBody(t *testing.T) {
 		wantClosed(t, source)
 		wantTokens(t, tr, 500)
 	}
+}
+
+// GetBody may rewind the one reader that there is, so it is not called during a
+// Read. One that hangs is waited for once, for a second.
+func TestGetBodyDuringARead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := retrying(func(req *http.Request) (*http.Response, error) {
+			go httpfake.Receive(req)
+			synctest.Wait()
+			return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
+		})
+		source := httpfake.NewBody(everyNow(time.Minute, "late"))
+		req := httpfake.Request(t, t.Context(), "PUT", source)
+		req.GetBody = func() (io.ReadCloser, error) { t.Error("GetBody is called"); return nil, errGone }
+		r := send(tr, req)
+		r.want(t, 503, awsretry.StopBody, time.Second)
+		r.wantBody(t, "busy")
+		time.Sleep(time.Hour)
+		wantClosed(t, source)
+	})
 }
 
 // A reader in memory is sent again from a copy. GetBody, which may rewind it, is
