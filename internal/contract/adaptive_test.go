@@ -1,12 +1,10 @@
 package contract_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,46 +13,6 @@ import (
 	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
-
-// A throttlingService admits so many requests per second, at first one, and
-// throttles the others. A request takes serviceLatency.
-type throttlingService struct {
-	rate float64
-
-	mu                  sync.Mutex
-	tokens              float64
-	at                  time.Time
-	admitted, throttled int
-}
-
-const serviceLatency = 10 * time.Millisecond
-
-func newThrottlingService(rate float64) *throttlingService {
-	return &throttlingService{rate: rate, tokens: max(rate/10, 1), at: time.Now()}
-}
-
-func (s *throttlingService) RoundTrip(req *http.Request) (*http.Response, error) {
-	status := http.StatusOK
-	if !s.admit() {
-		status = http.StatusTooManyRequests
-	}
-	time.Sleep(serviceLatency)
-	return httpfake.Response(req, status, http.NoBody), nil
-}
-
-func (s *throttlingService) admit() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tokens = min(s.tokens+time.Since(s.at).Seconds()*s.rate, max(s.rate/10, 1))
-	s.at = time.Now()
-	if s.tokens < 1-1e-9 {
-		s.throttled++
-		return false
-	}
-	s.tokens--
-	s.admitted++
-	return true
-}
 
 // After a throttled response the limiter delays first attempts too.
 func TestAdaptiveDelaysFirstAttempts(t *testing.T) {
@@ -140,21 +98,6 @@ func TestFailFast(t *testing.T) {
 	})
 }
 
-// FailFast decides after the delay, which ends with the context.
-func TestFailFastAndACancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{Base: httpfake.Statuses(503), Backoff: noJitter}
-		failFast(tr)
-		ctx, cancel := canceledAfter(time.Millisecond)(t.Context())
-		defer cancel()
-		r := send(tr, httpfake.Request(t, ctx, "GET", nil))
-		r.want(t, 0, awsretry.StopCanceled, time.Millisecond)
-		if r.wantIs(t, context.Canceled); !strings.Contains(r.String(), "503") {
-			t.Errorf("%v does not name the failure before", r)
-		}
-	})
-}
-
 // The send token of an attempt that is not sent is given back.
 func TestSendTokenIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -171,76 +114,35 @@ func TestSendTokenIsGivenBack(t *testing.T) {
 	})
 }
 
-// While callers of one table wait in line for its send tokens, those of another
-// pass at full speed.
-func TestLineOfAnotherPartition(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const length = 20 * time.Second
-		services := map[string]*throttlingService{"hot": newThrottlingService(5), "cold": newThrottlingService(1000)}
-		table := func(req *http.Request) string { return req.Header.Get("Table") }
-		tr := &transport{
-			Mode: awsretry.Adaptive, Partition: table,
-			Base: httpfake.Base(
-				func(req *http.Request) (*http.Response, error) { return services[table(req)].RoundTrip(req) }),
-		}
-		start := time.Now()
-		var all sync.WaitGroup
-		callers := func(table string, n int, check func(result)) {
-			for range n {
-				all.Go(func() {
-					for time.Since(start) < length {
-						req := httpfake.Request(t, t.Context(), "GET", nil)
-						req.Header.Set("Table", table)
-						check(send(tr, req))
-					}
-				})
-			}
-		}
-		callers("hot", 64, func(r result) {
-			if r.err != nil {
-				t.Error(r)
-			}
-		})
-		callers("cold", 4, func(r result) { r.want(t, 200, "", serviceLatency) })
-		all.Wait()
-		if state, _ := tr.State("hot"); !state.Limited || services["hot"].throttled == 0 {
-			t.Errorf("the hot table: %+v, %d attempts throttled", state, services["hot"].throttled)
-		}
-		admitted := services["cold"].admitted
-		if state, _ := tr.State("cold"); state.Limited || state.Tokens != 500 ||
-			admitted != 4*int(length/serviceLatency) {
-			t.Errorf("the cold table: %+v, %d calls", state, admitted)
-		}
-	})
+// A lineLimit limits how long a request may wait in line.
+type lineLimit struct {
+	name              string
+	maxWait, deadline time.Duration // 0: none
+	stop              awsretry.Stop
 }
 
 // A caller who would wait in line for too long is refused at once and takes no
 // place in it.
 func TestLineThatIsTooLong(t *testing.T) {
-	for _, limit := range []string{"deadline", "MaxWait"} {
-		synctest.Test(t, func(t *testing.T) {
+	for _, limit := range []lineLimit{
+		{name: "deadline", deadline: 8 * time.Second}, {name: "MaxWait", maxWait: 7 * time.Second},
+	} {
+		inBubble(t, limit.name, func(t *testing.T) {
 			tr := &transport{Mode: awsretry.Adaptive, MaxAttempts: 1, Base: httpfake.Statuses(429, 200)}
-			ctx := t.Context()
-			if limit == "MaxWait" {
-				tr.RateLimit.MaxWait = 7 * time.Second
-			} else {
-				var cancel func()
-				ctx, cancel = context.WithTimeout(ctx, 8*time.Second)
-				defer cancel()
-			}
+			tr.RateLimit.MaxWait = limit.maxWait
 			sendGet(t, tr).response(t) // from now on a token every 2 s
 			var line sync.WaitGroup
 			for range 3 {
 				line.Go(func() { sendGet(t, tr).wantBody(t, "") })
 			}
 			synctest.Wait()
-			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			r := send(tr, httpfake.Request(t, within(t, limit.deadline), "GET", nil))
 			wantNotSent(t, r.err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
-			if !strings.Contains(r.String(), limit) || r.took != 0 {
-				t.Errorf("%v, want it refused at once because of the %s", r, limit)
+			if !strings.Contains(r.String(), limit.name) || r.took != 0 {
+				t.Errorf("%v, want it refused at once because of the %s", r, limit.name)
 			}
 			if state, _ := tr.State("service.example"); state.Waiting != 3 || state.ExpectedWait != 8*time.Second {
-				t.Errorf("%s: %+v, want 3 in line and 8 s", limit, state)
+				t.Errorf("%+v, want 3 in line and 8 s", state)
 			}
 			line.Wait()
 		})
@@ -248,21 +150,16 @@ func TestLineThatIsTooLong(t *testing.T) {
 }
 
 // A retry that would wait in line for too long is refused before its delay, and
-// pays nothing.
+// pays nothing: its caller gets the response and is not lost to the deadline,
+// and turns nobody away who can wait.
 func TestRetryInALineThatIsTooLong(t *testing.T) {
-	for _, limit := range []string{"deadline", "MaxWait"} {
-		inBubble(t, limit, func(t *testing.T) {
+	for _, limit := range []lineLimit{
+		{name: "deadline", deadline: 7 * time.Second, stop: awsretry.StopDeadline},
+		{name: "MaxWait", maxWait: 7 * time.Second, stop: awsretry.StopRateLimit},
+	} {
+		inBubble(t, limit.name, func(t *testing.T) {
 			tr := &transport{Mode: awsretry.Adaptive, Backoff: contract.Delay(500 * time.Millisecond)}
-			tr.Base = httpfake.Statuses(429, 429, 200)
-			ctx, want := t.Context(), awsretry.StopRateLimit
-			if limit == "MaxWait" {
-				tr.RateLimit.MaxWait = 7 * time.Second
-			} else {
-				var cancel func()
-				ctx, cancel = context.WithTimeout(ctx, 7*time.Second)
-				defer cancel()
-				want = awsretry.StopDeadline
-			}
+			tr.Base, tr.RateLimit.MaxWait = httpfake.Statuses(429, 429, 200), limit.maxWait
 			unrepeated := httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)
 			send(tr, unrepeated).response(t) // from now on a token every 2 s
 			var line sync.WaitGroup
@@ -272,104 +169,11 @@ func TestRetryInALineThatIsTooLong(t *testing.T) {
 					sendGet(t, tr).wantBody(t, "")
 				})
 			}
-			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
-			if wantTokens(t, tr, 500); r.stop != want || r.took > 2*time.Second {
+			r := send(tr, httpfake.Request(t, within(t, limit.deadline), "GET", nil))
+			if wantTokens(t, tr, 500); r.stop != limit.stop || r.took > 2*time.Second {
 				t.Errorf("%v", r)
 			}
 			line.Wait()
-		})
-	}
-}
-
-// Retries that cannot be served before their deadline do not stand in line, so
-// that they turn nobody away who can wait.
-func TestThrottledCallersTurnNobodyAway(t *testing.T) {
-	for _, pacing := range []awsretry.Pacing{awsretry.CubicPacing, awsretry.ScaledPacing} {
-		inBubble(t, pacing.String(), func(t *testing.T) {
-			// At a token every 2 s, 60 s are time for 30 calls.
-			const patient, hasty = 20, 100
-			tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(0)}
-			tr.RateLimit.Pacing, tr.Quota.Capacity = pacing, -1
-			call := func(timeout time.Duration) result {
-				ctx := within(t, timeout)
-				return send(tr, httpfake.Request(t, ctx, "GET", nil))
-			}
-			var all sync.WaitGroup
-			var atOnce atomic.Int32
-			for range hasty {
-				all.Go(func() {
-					if r := call(10 * time.Second); r.stop == awsretry.StopDeadline && r.took <= 2*time.Second {
-						atOnce.Add(1)
-					}
-				})
-			}
-			time.Sleep(2 * time.Second) // longer than their delays
-			synctest.Wait()
-			if state, _ := tr.State("service.example"); state.ExpectedWait > 12*time.Second {
-				t.Errorf("the line of those with 10 s is longer than that: %+v", state)
-			}
-			for range patient {
-				all.Go(func() {
-					if r := call(time.Minute); errors.Is(r.err, awsretry.ErrRateLimited) {
-						t.Error(r)
-					}
-				})
-			}
-			all.Wait()
-			if atOnce.Load() < 90 {
-				t.Errorf("%d of %d responses were returned at once", atOnce.Load(), hasty)
-			}
-		})
-	}
-}
-
-// A retry that would come too late in the line returns the response before it,
-// so that no call is lost to its deadline.
-func TestDeadlinesOfAdaptiveCallers(t *testing.T) {
-	for _, tt := range []struct {
-		name        string
-		rate        float64 // of the service; 0: it throttles all but one
-		callers     int
-		calls       int // of each caller
-		leastOK     int
-		mostRefused int // before the first attempt
-	}{
-		{"all throttled but one", 0, 100, 1, 0, 0},
-		{"20/s", 20, 16, 1, 6, 0},
-		{"100/s", 100, 100, 1, 14, 0},
-		{"100/s, five calls each", 100, 100, 5, 30, 380},
-	} {
-		inBubble(t, tt.name, func(t *testing.T) {
-			tr := &transport{Mode: awsretry.Adaptive, Base: newThrottlingService(tt.rate)}
-			var mu sync.Mutex
-			results := map[string]int{}
-			var all sync.WaitGroup
-			for range tt.callers {
-				all.Go(func() {
-					for range tt.calls {
-						ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-						resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-						cancel()
-						mu.Lock()
-						switch {
-						case err == nil && resp.StatusCode == 200:
-							results["ok"]++
-						case err == nil:
-							results["throttled"]++
-						case errors.Is(err, awsretry.ErrRateLimited):
-							results["refused"]++
-						default:
-							results["lost to the deadline"]++
-						}
-						mu.Unlock()
-					}
-				})
-			}
-			all.Wait()
-			if results["lost to the deadline"] > 0 || results["ok"] < tt.leastOK ||
-				results["refused"] > tt.mostRefused {
-				t.Error(results)
-			}
 		})
 	}
 }

@@ -2,14 +2,11 @@ package contract_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -45,19 +42,19 @@ func wantLeft(t *testing.T, tr *transport, want float64) {
 func TestWaitForAnAnnouncedLimit(t *testing.T) {
 	const end = 11 * time.Second // the reset may have been rounded
 	for _, tt := range []struct {
-		name                      string
-		limits                    rateLimit
-		deadline, cancel, refused time.Duration // 0: none; refused is the wait before the error
-		want                      error
-		stop                      awsretry.Stop
+		name             string
+		limits           rateLimit
+		deadline, cancel time.Duration // 0: none
+		refused          time.Duration // the wait before the error
+		want             error
+		stop             awsretry.Stop
 	}{
-		{name: "it waits"},
 		{name: "MaxWait is enough", limits: rateLimit{MaxWait: end}},
 		{name: "MaxWait", limits: rateLimit{MaxWait: end - 1}, want: awsretry.ErrRateLimited, stop: awsretry.StopRateLimit},
 		{name: "FailFast", limits: rateLimit{FailFast: true}, want: awsretry.ErrRateLimited, stop: awsretry.StopRateLimit},
 		{name: "the deadline is late enough", deadline: end + 1},
 		{name: "deadline", deadline: end, want: awsretry.ErrRateLimited, stop: awsretry.StopRateLimit},
-		{name: "canceled", cancel: time.Second, refused: time.Second, want: errGone, stop: awsretry.StopCanceled},
+		{name: "canceled", cancel: time.Second, refused: time.Second, want: context.Canceled, stop: awsretry.StopCanceled},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			tr := reading(says(200, 0), says(200, 90))
@@ -65,31 +62,20 @@ func TestWaitForAnAnnouncedLimit(t *testing.T) {
 			var record awsretry.Attempt
 			tr.RateLimit, tr.Observe = tt.limits, func(a awsretry.Attempt) { record = a }
 			sendGet(t, tr)
-			ctx := t.Context()
-			if tt.deadline > 0 {
-				deadline, cancel := context.WithTimeout(ctx, tt.deadline)
-				defer cancel()
-				ctx = deadline
-			}
+			ctx := within(t, tt.deadline)
 			if tt.cancel > 0 {
-				canceled, cancel := context.WithCancelCause(ctx)
-				time.AfterFunc(tt.cancel, func() { cancel(errGone) })
-				ctx = canceled
+				ctx, _ = canceledAfter(tt.cancel)(ctx)
 			}
-			start := time.Now()
-			_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			took := time.Since(start)
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
 			if tt.want == nil {
-				if err != nil || took != end || record.Waited != end {
-					t.Errorf("%v after %v, Waited %v", err, took, record.Waited)
+				if r.want(t, 200, "", end); record.Waited != end {
+					t.Errorf("Waited %v", record.Waited)
 				}
 				wantLeft(t, tr, 90)
 				return
 			}
-			var e *awsretry.Error
-			if !errors.Is(err, tt.want) || !errors.As(err, &e) || e.Stop != tt.stop || e.Attempts != 0 || took != tt.refused {
-				t.Errorf("%v after %v", err, took)
-			}
+			r.want(t, 0, tt.stop, tt.refused)
+			wantNotSent(t, r.err, tt.stop, tt.want)
 			wantLeft(t, tr, 0)
 		})
 	}
@@ -97,144 +83,103 @@ func TestWaitForAnAnnouncedLimit(t *testing.T) {
 
 // A retry that would wait too long is not made, and its response is returned.
 func TestRetryOfAnAnnouncedLimit(t *testing.T) {
-	for maxWait, want := range map[time.Duration]awsretry.Stop{
-		5 * time.Second: awsretry.StopRateLimit, time.Minute: awsretry.StopSuccess,
-	} {
-		inBubble(t, maxWait.String(), func(t *testing.T) {
-			tr := reading(says(429, 0), says(200, 90))
-			tr.MaxAttempts, tr.RateLimit.MaxWait, tr.Backoff = 2, maxWait, contract.Delay(0)
-			resp, err := get(t, tr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if record, ok := awsretry.Outcome(resp); !ok || record.Stop != want {
-				t.Errorf("%+v", record)
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		tr := reading(says(429, 0))
+		tr.MaxAttempts, tr.RateLimit.MaxWait = 2, 10*time.Second
+		sendGet(t, tr).want(t, 429, awsretry.StopRateLimit, 0)
+	})
 }
 
 // Callers are served first come, first served, and one who leaves does not stop
 // the others.
 func TestLineForAnAnnouncedLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var served []string
+		served := make(chan string, 5)
 		tr := reading(says(200, 0), says(200, 5))
-		base := tr.Base
-		tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			served = append(served, req.Header.Get("Caller"))
-			return base.RoundTrip(req)
-		})
+		tr.Observe = func(a awsretry.Attempt) {
+			if a.Response != nil {
+				served <- a.Request.Method
+			}
+		}
+		wantLine := func(waiting int, least time.Duration) {
+			t.Helper()
+			if s, _ := tr.State("service.example"); s.Waiting != waiting || s.ExpectedWait < least {
+				t.Errorf("%+v, want %d in line for %v", s, waiting, least)
+			}
+		}
 		sendGet(t, tr)
 		leaving, leave := context.WithCancel(t.Context())
-		var calls sync.WaitGroup
-		for i := range 5 {
+		for i, caller := range []string{"A", "B", "C", "D", "E"} {
 			ctx := t.Context()
 			if i%2 == 0 {
 				ctx = leaving
 			}
-			req := httpfake.Request(t, ctx, "GET", nil)
-			req.Header.Set("Caller", fmt.Sprint(i))
-			calls.Go(func() {
-				if resp, err := tr.RoundTrip(req); err == nil {
-					resp.Body.Close()
-				}
-			})
+			go tr.RoundTrip(httpfake.Request(t, ctx, caller, nil))
 			synctest.Wait()
 		}
-		if s, _ := tr.State("service.example"); s.Waiting != 5 || s.ExpectedWait < 11*time.Second {
-			t.Errorf("%+v", s)
-		}
+		wantLine(5, 11*time.Second)
 		time.Sleep(time.Second)
 		leave()
 		synctest.Wait()
-		if s, _ := tr.State("service.example"); s.Waiting != 2 || s.ExpectedWait < 10*time.Second {
-			t.Errorf("%+v", s)
-		}
-		calls.Wait()
-		if want := []string{"", "1", "3"}; !slices.Equal(served, want) {
-			t.Errorf("served %q, want %q", served, want)
+		wantLine(2, 10*time.Second)
+		if got := <-served + <-served + <-served; got != "GETBD" {
+			t.Errorf("served %q", got)
 		}
 	})
 }
 
 // However a call ends, its requests are not in flight any more.
 func TestNothingStaysInFlight(t *testing.T) {
-	bad := func(req *http.Request) bool { return req.Header.Get("Bad") != "" }
-	panicIf := func(bad bool) {
-		if bad {
+	panicIfBad := func(req *http.Request) {
+		if req.Method == "BAD" {
 			panic("hook")
 		}
 	}
 	for _, tt := range []struct {
 		name   string
-		base   outcome // of the bad request; nil: one that announces nothing
+		base   outcome // of the bad request
 		change func(tr *transport)
 		used   float64
 	}{
-		{"nothing is announced", nil, nil, 1},
+		{"nothing is announced", ok, nil, 1},
 		{"Base fails", fails(errReset), nil, 1},
 		{"Base panics", panics, nil, 1},
 		{"retries", busy, func(tr *transport) { tr.MaxAttempts = 3 }, 3},
 		{"timeout", hangs, func(tr *transport) { tr.AttemptTimeout = time.Second }, 1},
-		{"canceled", hangs, func(tr *transport) { tr.AttemptTimeout = 0 }, 1},
-		{"Prepare fails", nil, func(tr *transport) {
+		{"canceled", hangs, nil, 1},
+		{"Prepare fails", ok, func(tr *transport) {
 			tr.Prepare = func(req *http.Request, _ int) error {
-				if bad(req) {
+				if req.Method == "BAD" {
 					return errReset
 				}
 				return nil
 			}
 		}, 0},
-		{"Prepare panics", nil, func(tr *transport) {
-			tr.Prepare = func(req *http.Request, _ int) error { panicIf(bad(req)); return nil }
+		{"Prepare panics", ok, func(tr *transport) {
+			tr.Prepare = func(req *http.Request, _ int) error { panicIfBad(req); return nil }
 		}, 0},
-		{"Cost panics", nil, func(tr *transport) {
-			tr.RateLimit.Cost = func(req *http.Request, _ string) float64 { panicIf(bad(req)); return 1 }
+		{"Cost panics", ok, func(tr *transport) {
+			tr.RateLimit.Cost = func(req *http.Request, _ string) float64 { panicIfBad(req); return 1 }
 		}, 0},
-		{"Policy panics", busy, func(tr *transport) {
-			tr.Policy = func(a *awsretry.Attempt) awsretry.Class { panicIf(bad(a.Request)); return awsretry.Success }
-		}, 1},
-		{"Limits panics", nil, func(tr *transport) {
-			tr.RateLimit.Limits = func(resp *http.Response) []awsretry.Limit {
-				panicIf(bad(resp.Request))
-				return awsretry.ReadLimits(resp)
-			}
-		}, 1},
-		{"Observe panics", nil, func(tr *transport) { tr.Observe = func(a awsretry.Attempt) { panicIf(bad(a.Request)) } }, 1},
+		{"Observe panics", ok, func(tr *transport) { tr.Observe = func(a awsretry.Attempt) { panicIfBad(a.Request) } }, 1},
 		{"no retry tokens", busy, func(tr *transport) { tr.MaxAttempts, tr.Quota.Capacity = 3, 1 }, 1},
-		{"no Backoff", busy, func(tr *transport) { tr.MaxAttempts = 3; backoffPanics(tr) }, 1},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			left := 100
 			tr := reading()
 			tr.Backoff = contract.Delay(0)
 			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				switch {
-				case !bad(req):
-					left--
-					return always(says(200, left))(req)
-				case tt.base == nil:
-					return always(ok)(req)
+				if req.Method == "BAD" {
+					return tt.base(req, http.NoBody)
 				}
-				return always(tt.base)(req)
+				left--
+				return says(200, left)(req, http.NoBody)
 			})
 			if tt.change != nil {
 				tt.change(tr)
 			}
 			sendGet(t, tr)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			defer cancel()
-			req := httpfake.Request(t, ctx, "GET", nil)
-			req.Header.Set("Bad", "yes")
-			httpfake.Recovered(func() {
-				if resp, err := tr.RoundTrip(req); err == nil {
-					resp.Body.Close()
-				}
-			})
+			tryRoundTrip(tr, httpfake.Request(t, within(t, 2*time.Second), "BAD", nil))
 			wantLeft(t, tr, 99-tt.used)
 			left -= int(tt.used)
 			sendGet(t, tr)
@@ -254,16 +199,11 @@ func TestRetryAfterDuringAnAnnouncedWait(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			return base.RoundTrip(req)
 		})
-		start := time.Now()
 		sendGet(t, tr)
-		var calls sync.WaitGroup
-		for range 2 {
-			calls.Go(func() { sendGet(t, tr) })
-			synctest.Wait()
-		}
-		calls.Wait()
-		if took := time.Since(start); took < 40*time.Second || took > 60*time.Second {
-			t.Errorf("it took %v", took)
+		go sendGet(t, tr)
+		synctest.Wait()
+		if r := sendGet(t, tr); r.took < 35*time.Second || r.took > 55*time.Second {
+			t.Error(r)
 		}
 		wantLeft(t, tr, 90)
 	})
@@ -299,36 +239,25 @@ func TestLoopAloneIsInFlight(t *testing.T) {
 // The request for the rest of a body is in flight until its response has come,
 // however the body ends.
 func TestRestOfABodyIsInFlight(t *testing.T) {
-	breaks := func(text string) io.ReadCloser {
-		return io.NopCloser(io.MultiReader(strings.NewReader(text), iotest.ErrReader(errReset)))
-	}
-	announced := []string{"ETag", `"1"`, "RateLimit-Limit", "100", "RateLimit-Reset", "10"}
-	rest := func(req *http.Request, body io.ReadCloser) *http.Response {
-		resp := httpfake.Response(req, 206, body, append(announced, "RateLimit-Remaining", "98", "Content-Range", "bytes 2-3/4")...)
-		resp.ContentLength = 2
-		return resp
-	}
+	announced := []string{"ETag", `"1"`, "RateLimit-Limit", "100", "RateLimit-Reset", "10", "RateLimit-Remaining"}
+	breaksOff := responds(206, append(announced, "98", "Content-Range", "bytes 2-3/4")...)
 	for name, tt := range map[string]struct {
-		second func(*http.Request) (*http.Response, error)
+		second outcome
 		left   float64
 	}{
-		"comes": {func(req *http.Request) (*http.Response, error) {
-			return rest(req, io.NopCloser(strings.NewReader("cd"))), nil
-		}, 98},
-		"breaks off": {func(req *http.Request) (*http.Response, error) { return rest(req, breaks("")), nil }, 98},
-		"fails":      {func(*http.Request) (*http.Response, error) { return nil, errReset }, 97},
-		"is refused": {func(req *http.Request) (*http.Response, error) { return httpfake.Empty(403, req), nil }, 98},
-		"panics":     {func(req *http.Request) (*http.Response, error) { panic("base") }, 98},
+		"breaks off": {breaksOff, 98}, "fails": {fails(errReset), 97}, "is refused": {responds(403), 98}, "panics": {panics, 98},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			sends := 0
 			tr := reading()
 			tr.Resume, tr.MaxAttempts, tr.Backoff = true, 3, contract.Delay(0)
 			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				broken := iotest.ErrReader(errReset)
 				if sends++; sends > 1 {
-					return tt.second(req)
+					return tt.second(req, io.NopCloser(broken))
 				}
-				resp := httpfake.Response(req, 200, breaks("ab"), append(announced, "RateLimit-Remaining", "99")...)
+				body := io.NopCloser(io.MultiReader(strings.NewReader("ab"), broken))
+				resp := httpfake.Response(req, 200, body, append(announced, "99")...)
 				resp.ContentLength = 4
 				return resp, nil
 			})
@@ -338,42 +267,6 @@ func TestRestOfABodyIsInFlight(t *testing.T) {
 			wantLeft(t, tr, tt.left)
 		})
 	}
-}
-
-// State and Partitions may be read, and a RateLimiter used, beside requests.
-func TestAnnouncedLimitsConcurrently(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var sends atomic.Int64
-		tr := reading()
-		tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			if n := int(sends.Add(1)); n%20 != 0 {
-				return says(200, 100-n%20)(req, http.NoBody)
-			}
-			return says(429, 0)(req, http.NoBody)
-		})
-		limiter := awsretry.NewRateLimiter(awsretry.RateLimitConfig{Reserve: .1})
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				for range 50 {
-					get(t, tr)
-					tr.State("service.example")
-					for _, state := range tr.Partitions() {
-						_ = state.Limits
-					}
-				}
-			})
-			all.Go(func() {
-				for i := range 50 {
-					limiter.Wait(t.Context())
-					limiter.Announce(time.Now(), []awsretry.Limit{{Quota: 100, Remaining: float64(100 - i), Reset: time.Minute}})
-					limiter.UpdateSent(time.Now(), i%20 == 0)
-					limiter.Rates()
-				}
-			})
-		}
-		all.Wait()
-	})
 }
 
 // Throttling that an announced limit explains does not lower the send rate.
@@ -386,17 +279,18 @@ func TestExplainedThrottling(t *testing.T) {
 		"not said":  {throttled, true},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			var sends atomic.Int64
+			sends := make(chan outcome, 4)
+			sends <- says(200, 0)
+			sends <- says(200, 0)
+			sends <- says(200, 0)
+			sends <- tt.refusal
 			tr := reading()
 			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				time.Sleep(time.Second)
-				if sends.Add(1) == 4 {
-					return tt.refusal(req, http.NoBody)
-				}
-				return says(200, 0)(req, http.NoBody)
+				return (<-sends)(req, http.NoBody)
 			})
 			var all sync.WaitGroup
-			for range 4 {
+			for range cap(sends) {
 				all.Go(func() { get(t, tr) })
 			}
 			all.Wait()

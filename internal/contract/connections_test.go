@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -56,7 +54,6 @@ func wantOK(t *testing.T, tr *transport, srv *httpfake.Server) {
 // A retry uses the same connection after throttling, and in the 2026 revision.
 // After a transient failure it uses another one.
 func TestConnectionOfARetry(t *testing.T) {
-	const code = `{"__type":"ThrottlingException"}`
 	small, large := httpfake.Text(70_000), httpfake.Text(2_000_000)
 	legacy := func(tr *transport) { tr.Mode = awsretry.Legacy }
 	timeout := func(tr *transport) { tr.AttemptTimeout = time.Minute }
@@ -68,16 +65,12 @@ func TestConnectionOfARetry(t *testing.T) {
 		body   string
 		same   bool
 	}{
-		{"standard", nil, 429, "", true},
 		{"standard", nil, 429, small, true},
 		{"standard", nil, 429, large, false}, // reading it all would cost more than a connection
-		{"legacy", legacy, 400, code, true},
-		{"timeout", timeout, 400, code, true},
+		{"timeout", timeout, 400, throttledJSON, true},
 		{"standard", nil, 503, "", false},
-		{"standard", nil, 500, small, false},
 		{"legacy", legacy, 500, large, false},
 		{"timeout", timeout, 408, "broken", false},
-		{"2026", revision2026, 503, "", true},
 		{"2026", revision2026, 500, small, true},
 	} {
 		for _, protocol := range httpfake.Protocols {
@@ -96,19 +89,21 @@ func TestConnectionOfARetry(t *testing.T) {
 				if len(from) != 2 || (from[0] == from[1]) != same {
 					t.Fatalf("the attempts came from %v, want the same: %v", from, same)
 				}
-				if same || tt.status == 429 {
-					return
-				}
-				for closed := ""; closed != from[1]; { // the retry's own connection is not used again
-					select {
-					case closed = <-srv.Closed:
-					default:
-						t.Fatal("the retry's connection stays open")
-					}
+				if !same && tt.status != 429 && !closed(srv)[from[1]] {
+					t.Error("the retry's own connection stays open, although it is not used again")
 				}
 			})
 		}
 	}
+}
+
+// closed returns the connections that a server has closed since the last call.
+func closed(srv *httpfake.Server) map[string]bool {
+	addresses := make(map[string]bool)
+	for len(srv.Closed) > 0 {
+		addresses[<-srv.Closed] = true
+	}
+	return addresses
 }
 
 // Requests that need no retry share a connection, also after one that did.
@@ -138,20 +133,16 @@ func TestRegisteredScheme(t *testing.T) {
 			sends := 0
 			srv.Base.RegisterProtocol("local", httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				sends++
-				return httpfake.Response(req, 503, http.NoBody), nil
+				return httpfake.Empty(503, req), nil
 			}))
 			tr, req := retryingOver(srv), srv.Request(t, "GET", nil)
-			if by == "Prepare" {
-				tr.Prepare = func(req *http.Request, n int) error {
-					if n > 1 {
-						req.URL.Scheme = "local"
-					}
-					return nil
-				}
-			} else {
+			if by == "the caller" {
 				req.URL.Scheme = "local"
+			} else {
+				prepares(2, func(req *http.Request) error { req.URL.Scheme = "local"; return nil })(tr)
+				want = 1 // and the third attempt reaches the server
 			}
-			if send(tr, req).want(t, 503, awsretry.StopMaxAttempts, 0); sends != want {
+			if send(tr, req); sends != want {
 				t.Errorf("%d attempts went to the scheme, want %d", sends, want)
 			}
 		})
@@ -165,17 +156,11 @@ func TestKeepConnections(t *testing.T) {
 		t.Error("the network is dialed")
 		return nil, errReset
 	}}
-	sends := 0
-	base.RegisterProtocol("https", httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		sends++
-		return httpfake.Response(req, 503, http.NoBody), nil
-	}))
+	base.RegisterProtocol("https", httpfake.Statuses(503, 503, 200))
 	tr := &transport{Base: base, KeepConnections: true, Backoff: contract.Delay(0)}
 	req := httpfake.Request(t, t.Context(), "GET", nil)
 	req.URL.Scheme = "https"
-	if r := send(tr, req); r.err != nil || r.StatusCode != 503 || sends != 3 {
-		t.Errorf("%v and %d attempts", r, sends)
-	}
+	send(tr, req).wantBody(t, "")
 }
 
 // CloseIdleConnections closes the connections that retries have made, and those
@@ -187,21 +172,17 @@ func TestCloseIdleConnectionsOfRetries(t *testing.T) {
 			tr := retryingOver(srv)
 			tr.AttemptTimeout = time.Second
 			wantOK(t, tr, srv)
-			before := requests()
+			before := len(requests())
 			srv.Freeze()
 			wantOK(t, tr, srv)
 			wantOK(t, tr, srv)
 			tr.CloseIdleConnections()
 			synctest.Wait()
-			open := make(map[string]bool)
-			for _, address := range requests()[len(before):] {
-				open[address] = true
-			}
-			for len(srv.Closed) > 0 {
-				delete(open, <-srv.Closed)
-			}
-			if len(open) > 0 {
-				t.Errorf("the connections from %v are open", open)
+			closed := closed(srv)
+			for _, address := range requests()[before:] {
+				if !closed[address] {
+					t.Errorf("the connection from %v is open", address)
+				}
 			}
 		})
 	}
@@ -218,37 +199,11 @@ func (i *idler) CloseIdleConnections() { i.closed++ }
 // CloseIdleConnections reaches Base, if that has such a method.
 func TestCloseIdleConnectionsOfBase(t *testing.T) {
 	base := new(idler)
-	tr := &transport{Base: base}
-	tr.CloseIdleConnections()
-	(&http.Client{Transport: tr}).CloseIdleConnections()
-	if base.closed != 2 {
-		t.Errorf("reached Base %d times, want 2", base.closed)
+	(&http.Client{Transport: &transport{Base: base}}).CloseIdleConnections()
+	if base.closed != 1 {
+		t.Errorf("reached Base %d times", base.closed)
 	}
 	(&transport{Base: httpfake.Statuses(200)}).CloseIdleConnections()
-}
-
-// A retry over a connection of its own speaks HTTP/1.1 like the attempt before
-// it, even if the next node of the same name could speak HTTP/2.
-func TestRetryKeepsTheProtocol(t *testing.T) {
-	var conns atomic.Int32
-	fail := func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }
-	srv := httptest.NewUnstartedServer(http.HandlerFunc(fail))
-	srv.EnableHTTP2, srv.TLS, srv.Config.ErrorLog = true, &tls.Config{}, log.New(io.Discard, "", 0)
-	srv.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		c := srv.TLS.Clone()
-		c.GetConfigForClient, c.NextProtos = nil, []string{"h2", "http/1.1"}
-		if conns.Add(1) == 1 {
-			c.NextProtos = []string{"http/1.1"}
-		}
-		return c, nil
-	}
-	srv.StartTLS()
-	defer srv.Close()
-	tr := &transport{Base: srv.Client().Transport, Backoff: contract.Delay(0)}
-	r := send(tr, httptest.NewRequestWithContext(t.Context(), "GET", srv.URL, nil))
-	if r.wantBody(t, ""); conns.Load() != 3 || r.StatusCode != 503 {
-		t.Errorf("%v, over %d connections", r, conns.Load())
-	}
 }
 
 // The error for https spoken to an http server is found, as http.Client and as
@@ -269,93 +224,67 @@ func TestSchemeMismatch(t *testing.T) {
 }
 
 // If nothing comes back over a connection any more, the retry and later
-// requests use another one of the same protocol. An upgrade, which net/http
-// sends over HTTP/1, does not make them use the dead HTTP/2 connection again.
+// requests use another one of the same protocol, also if the attempt that found
+// it dead was not retried, or was not classified as a timeout. An upgrade, which
+// net/http sends over HTTP/1, does not make them use the dead HTTP/2 connection
+// again.
 func TestDeadConnection(t *testing.T) {
-	const upgrade = 2 // the number of the request
-	for protocol, major := range map[string]int{"HTTP/1.1": 1, "HTTP/1.1 over TLS": 1, "HTTP/2": 2, "h2c": 2} {
-		for _, revision := range []awsretry.Revision{awsretry.Classic, awsretry.Revision2026} {
-			inBubble(t, fmt.Sprint(protocol, " ", revision), func(t *testing.T) {
-				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-					if r.Header.Get("Upgrade") != "" {
-						serveUpgrade(t, w)
-					} else if r.ProtoMajor != major {
-						t.Errorf("the server saw %s", r.Proto)
-					}
-				})
-				var attempts []int
-				tr := &transport{
-					Base: srv.Base, Revision: revision, MaxAttempts: 4, AttemptTimeout: time.Second, Backoff: contract.Delay(0),
-					Observe: func(a awsretry.Attempt) {
-						if a.Stop != "" {
-							attempts = append(attempts, a.Number)
-						}
-					},
-				}
-				defer tr.CloseIdleConnections()
-				for i := range 5 {
-					req, want := srv.Request(t, "GET", nil), 200
-					switch {
-					case i == 1:
-						srv.Freeze()
-					case i == upgrade && protocol != "h2c":
-						req.Header.Set("Connection", "Upgrade")
-						req.Header.Set("Upgrade", "websocket")
-						want = 101
-					}
-					resp, err := tr.RoundTrip(req)
-					if err != nil || resp.StatusCode != want {
-						t.Fatal(i, resp, err)
-					}
-					resp.Body.Close()
-				}
-				if want := []int{1, 2, 1, 1, 1}; !slices.Equal(attempts, want) {
-					t.Errorf("the requests took %v attempts, want %v", attempts, want)
-				}
-			})
-		}
-	}
-}
-
-// Later requests use another connection too if the attempt that found it dead
-// was not retried, or was not classified as a timeout.
-func TestDeadConnectionWithoutRetry(t *testing.T) {
 	transient := func(a *awsretry.Attempt) awsretry.Class {
 		if a.Err != nil {
 			return awsretry.Transient
 		}
 		return awsretry.DefaultPolicy(a)
 	}
-	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
+	for protocol, major := range map[string]int{"HTTP/1.1": 1, "HTTP/1.1 over TLS": 1, "HTTP/2": 2, "h2c": 2} {
 		for name, tr := range map[string]*transport{
+			"retried":                 {},
+			"retried, 2026":           {Revision: awsretry.Revision2026},
 			"one attempt":             {MaxAttempts: 1},
 			"no tokens":               {Quota: awsretry.QuotaConfig{Capacity: 1}},
 			"classified as transient": {Policy: transient},
 		} {
 			inBubble(t, protocol+", "+name, func(t *testing.T) {
-				srv, _ := serveInTurn(t, protocol, "")
-				timeouts := 0
+				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Upgrade") != "" {
+						acceptUpgrade(t, w)
+					} else if r.ProtoMajor != major {
+						t.Errorf("the server saw %s", r.Proto)
+					}
+				})
 				tr.Base, tr.AttemptTimeout, tr.Backoff = srv.Base, time.Second, contract.Delay(0)
-				tr.Observe = func(a awsretry.Attempt) {
-					if a.Err != nil {
-						timeouts++
-					}
-				}
 				defer tr.CloseIdleConnections()
-				for i := range 4 {
-					if i == 1 {
-						srv.Freeze()
-					}
-					if resp, err := tr.RoundTrip(srv.Request(t, "GET", nil)); err == nil {
-						httpfake.ReadAll(t, resp)
-					}
+				wantOK(t, tr, srv)
+				srv.Freeze()
+				if r := send(tr, srv.Request(t, "GET", nil)); r.took != time.Second {
+					t.Errorf("%v, want one timeout", r)
+				} else if r.Response != nil {
+					r.wantBody(t, "")
 				}
-				if timeouts != 1 {
-					t.Errorf("%d attempts met the dead connection, want 1", timeouts)
+				start := time.Now()
+				if protocol != "h2c" {
+					req := srv.Request(t, "GET", nil)
+					req.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
+					send(tr, req).response(t).Body.Close()
+				}
+				wantOK(t, tr, srv)
+				if wantOK(t, tr, srv); time.Since(start) > 0 {
+					t.Error("a later request met the dead connection")
 				}
 			})
 		}
 	}
+}
+
+// acceptUpgrade makes the connection of a request the client's own, and ends
+// it.
+func acceptUpgrade(t *testing.T, w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	conn.Close()
 }
 
 // A timeout over HTTP/1 closes its own connection, and the others stay in use:

@@ -26,69 +26,48 @@ func hangingResponse(ctx context.Context) *httpfake.Body {
 	return httpfake.NewBody(io.MultiReader(strings.NewReader("x"), failAfter(ctx)))
 }
 
-// The body of a retryable response that hangs is given up after a second. It is
-// closed after its Read, which ends with the context of the attempt, or if the
-// caller has a deadline and there is no timeout, with the caller's.
+// The body of a retryable response that hangs is given up after a second,
+// whether it is read for its code or for its connection. It is closed after its
+// Read, which ends with the context of the attempt, or if the caller has a
+// deadline and there is no timeout, with the caller's.
 func TestHangingErrorBody(t *testing.T) {
-	for _, status := range []int{503, 429} {
-		for _, revision := range []awsretry.Revision{awsretry.Classic, awsretry.Revision2026} {
-			for _, limit := range []string{"none", "timeout", "deadline"} {
-				inBubble(t, fmt.Sprintf("%d, %v, %s", status, revision, limit), func(t *testing.T) {
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
-					if limit == "deadline" {
-						ctx, cancel = context.WithTimeout(ctx, time.Hour)
-						defer cancel()
-					}
-					var body *httpfake.Body
-					tr := retrying(firstThen(func(req *http.Request) *http.Response {
-						body = hangingResponse(req.Context())
-						return httpfake.Response(req, status, body)
-					}))
-					tr.Revision = revision
-					if limit == "timeout" {
-						tr.AttemptTimeout = time.Minute
-					}
-					r := send(tr, httpfake.Request(t, ctx, "GET", nil))
-					if r.wantBody(t, ""); r.took > 1100*time.Millisecond {
-						t.Errorf("%v", r)
-					}
-					synctest.Wait()
-					if closed := body.Closes() > 0; closed != (limit != "deadline") {
-						t.Errorf("closed before the caller's context ends: %v", closed)
-					}
-					cancel()
-					synctest.Wait()
-					wantClosed(t, body)
-				})
+	for _, tt := range []struct {
+		name              string
+		status            int
+		code              string // in the header
+		timeout, deadline time.Duration
+	}{
+		{"503", 503, "", 0, 0},
+		{"503, 2026", 503, "", 0, 0},
+		{"429", 429, "", 0, 0},
+		{"429, timeout", 429, "", time.Minute, 0},
+		{"429, deadline", 429, "", 0, time.Hour},
+		{"503, deadline", 503, "", 0, time.Hour},
+		{"429, code in the header", 429, "SlowDown", time.Hour, 0},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(within(t, tt.deadline))
+			defer cancel()
+			var body *httpfake.Body
+			tr := retrying(firstThen(func(req *http.Request) *http.Response {
+				body = hangingResponse(req.Context())
+				return httpfake.Response(req, tt.status, body, "X-Amzn-ErrorType", tt.code)
+			}))
+			if tr.AttemptTimeout = tt.timeout; strings.HasSuffix(tt.name, "2026") {
+				tr.Revision = awsretry.Revision2026
 			}
-		}
-	}
-}
-
-// hangOnce returns a handler whose first response has an error body that hangs,
-// after some of it if begins is set. It sends when the client leaves.
-func hangOnce(packs, begins bool, left chan<- time.Time) http.HandlerFunc {
-	var sends atomic.Int32
-	return func(w http.ResponseWriter, r *http.Request) {
-		if sends.Add(1) > 1 {
-			return
-		}
-		var body io.Writer = w
-		flush := func() error { return nil }
-		if packs {
-			w.Header().Set("Content-Encoding", "gzip")
-			z := gzip.NewWriter(w)
-			body, flush = z, z.Flush
-		}
-		w.WriteHeader(503)
-		if begins {
-			io.WriteString(body, `{"__type":`)
-			flush()
-		}
-		http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-		left <- time.Now()
+			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			if r.wantBody(t, ""); r.took > 1100*time.Millisecond {
+				t.Errorf("%v", r)
+			}
+			synctest.Wait()
+			if closed := body.Closes() > 0; closed != (tt.deadline == 0) {
+				t.Errorf("closed before the caller's context ends: %v", closed)
+			}
+			cancel()
+			synctest.Wait()
+			wantClosed(t, body)
+		})
 	}
 }
 
@@ -99,7 +78,24 @@ func TestHangingBodyOverAConnection(t *testing.T) {
 		for _, packs := range []bool{false, true} {
 			inBubble(t, fmt.Sprintf("%s, packed %v", protocol, packs), func(t *testing.T) {
 				left := make(chan time.Time, 1)
-				srv := httpfake.Serve(t, protocol, hangOnce(packs, true, left))
+				var sends atomic.Int32
+				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+					if sends.Add(1) > 1 {
+						return
+					}
+					if packs {
+						w.Header().Set("Content-Encoding", "gzip")
+					}
+					w.WriteHeader(503)
+					if packs {
+						z := gzip.NewWriter(w)
+						io.WriteString(z, "{")
+						z.Flush()
+					}
+					http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+					left <- time.Now()
+				})
 				start := time.Now()
 				r := send(retryingOver(srv), srv.Request(t, "GET", nil))
 				r.want(t, 200, awsretry.StopSuccess, time.Second)
@@ -109,19 +105,6 @@ func TestHangingBodyOverAConnection(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// While net/http waits for the header of a gzip stream, Close of the body waits
-// too. RoundTrip does not. This is in real time: a wait for a mutex would stop
-// the clock of a bubble.
-func TestHangingGzipHeader(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	srv := httpfake.ServeTCP(t, "HTTP/1.1", hangOnce(true, false, make(chan time.Time, 1)))
-	defer cancel()
-	r := send(retryingOver(srv), srv.Request(t, "GET", nil).WithContext(ctx))
-	if r.wantBody(t, ""); r.took > 10*time.Second {
-		t.Errorf("%v", r)
 	}
 }
 
@@ -136,23 +119,22 @@ func (b foreignBody) Unwrap() io.ReadCloser { return b.below }
 // Whether a body of net/http wraps a foreign one or is wrapped in it, the body
 // does not count as one of net/http's own: it is closed after its Read.
 func TestForeignBodyIsClosedAfterTheRead(t *testing.T) {
-	for _, wrapper := range []string{"http.Client", "Unwrap"} {
+	pr, _ := io.Pipe()
+	byClient := func(b httpfake.Base) httpfake.Base { return (&http.Client{Timeout: time.Hour, Transport: b}).Do }
+	for wrapper, wrap := range map[string]func(httpfake.Base) httpfake.Base{"http.Client": byClient, "Unwrap": nil} {
 		inBubble(t, wrapper, func(t *testing.T) {
 			end := make(chan struct{})
 			source := httpfake.NewBody(hangUntil(end))
-			tr := retrying(firstThen(func(req *http.Request) *http.Response {
-				var body io.ReadCloser = source
-				if wrapper == "Unwrap" {
-					pr, _ := io.Pipe()
-					body = foreignBody{source, pr}
+			base := firstThen(func(req *http.Request) *http.Response {
+				if wrap != nil {
+					return httpfake.Response(req, 503, source)
 				}
-				return httpfake.Response(req, 503, body, "Content-Type", "application/json")
-			}))
-			if wrapper == "http.Client" {
-				client := &http.Client{Timeout: time.Hour, Transport: tr.Base}
-				tr.Base = httpfake.Base(client.Do)
+				return httpfake.Response(req, 503, foreignBody{source, pr})
+			})
+			if wrap != nil {
+				base = wrap(base)
 			}
-			sendGet(t, tr).wantBody(t, "")
+			sendGet(t, retrying(base)).wantBody(t, "")
 			close(end)
 			synctest.Wait()
 			wantClosed(t, source)
@@ -160,40 +142,17 @@ func TestForeignBodyIsClosedAfterTheRead(t *testing.T) {
 	}
 }
 
-// A body that is neither read to its end in time nor may be closed during a
-// Read ends with the attempt's context.
-func TestDrainThatIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		var source *httpfake.Body
-		ended := make(chan time.Duration, 1)
-		tr := retrying(firstThen(func(req *http.Request) *http.Response {
-			source = httpfake.NewBody(failAfter(req.Context()))
-			context.AfterFunc(req.Context(), func() { ended <- time.Since(start) })
-			return httpfake.Response(req, 429, source, "X-Amzn-ErrorType", "SlowDown")
-		}))
-		tr.AttemptTimeout = time.Hour
-		sendGet(t, tr).wantBody(t, "")
-		if took := <-ended; took > time.Second {
-			t.Errorf("the attempt's context ended after %v", took)
-		}
-		synctest.Wait()
-		wantClosed(t, source)
-	})
-}
-
 // The rest of a throttled response is read during the delay, which still ends
 // with the deadline and when the caller cancels. A delay that passed during a
 // Read of the request body is over.
 func TestDrainDuringTheDelay(t *testing.T) {
 	for _, tt := range []struct {
-		name             string
-		delay            time.Duration
-		deadline, cancel time.Duration // 0: none
-		request          io.Reader
-		want             time.Duration
-		status           int
-		stop             awsretry.Stop
+		name                    string
+		delay, deadline, cancel time.Duration // 0: none
+		request                 io.Reader
+		want                    time.Duration
+		status                  int
+		stop                    awsretry.Stop
 	}{
 		{"a long delay", 5 * time.Second, 0, 0, nil, 5 * time.Second, 200, awsretry.StopSuccess},
 		{"no delay", 0, 0, 0, nil, 100 * time.Millisecond, 200, awsretry.StopSuccess},
@@ -206,22 +165,19 @@ func TestDrainDuringTheDelay(t *testing.T) {
 			end := make(chan struct{})
 			source := httpfake.NewBody(hangUntil(end))
 			sends := 0
-			tr := &transport{
-				Backoff: contract.Delay(tt.delay),
-				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					if sends++; sends > 1 {
-						if got, err := httpfake.Receive(req); err != nil || tt.request != nil && got != "one" {
-							t.Errorf("the retry sends %q, %v", got, err)
-						}
-						return httpfake.Response(req, 200, http.NoBody), nil
+			tr := retrying(func(req *http.Request) (*http.Response, error) {
+				if sends++; sends > 1 {
+					if got, err := httpfake.Receive(req); err != nil || tt.request != nil && got != "one" {
+						t.Errorf("the retry sends %q, %v", got, err)
 					}
-					go httpfake.Receive(req)
-					synctest.Wait()
-					return httpfake.Response(req, 429, source, "X-Amzn-ErrorType", "SlowDown"), nil
-				}),
-			}
-			ctx := within(t, tt.deadline)
-			req := httpfake.Request(t, ctx, "PUT", tt.request)
+					return httpfake.Empty(200, req), nil
+				}
+				go httpfake.Receive(req)
+				synctest.Wait()
+				return httpfake.Response(req, 429, source, "X-Amzn-ErrorType", "SlowDown"), nil
+			})
+			tr.Backoff = contract.Delay(tt.delay)
+			req := httpfake.Request(t, within(t, tt.deadline), "PUT", tt.request)
 			if tt.cancel > 0 {
 				req.Cancel = closeAfter(tt.cancel)
 			}
@@ -263,27 +219,23 @@ func rawBase(t *testing.T, head string, quiet time.Duration) httpfake.Base {
 func TestBodiesOfReadResponse(t *testing.T) {
 	const quiet = 12 * time.Second
 	for _, tt := range []struct {
-		name, header string
-		status       int
-		timeout      time.Duration // AttemptTimeout
-		deadline     time.Duration
-		most         time.Duration // for all attempts
+		name, header      string
+		timeout, deadline time.Duration
+		most              time.Duration // for all attempts
 	}{
 		// A second for each code and a tenth for each Close, except for the last attempt.
-		{"503, read ahead", "Content-Type: application/json\r\n", 503, 0, 30 * time.Second, 2200 * time.Millisecond},
-		{"503, timeout", "Content-Type: application/json\r\n", 503, time.Second, 30 * time.Second, 2200 * time.Millisecond},
-		{"503, code in the header", "X-Amzn-ErrorType: InternalError\r\n", 503, 0, 30 * time.Second, 200 * time.Millisecond},
-		{"429, code in the header", "X-Amzn-ErrorType: SlowDown\r\n", 429, 0, 30 * time.Second, 200 * time.Millisecond},
-		{"503, deadline", "", 503, time.Second, 3 * time.Second, 3 * time.Second},
+		{"503 x", "Content-Type: application/json", 0, 30 * time.Second, 2200 * time.Millisecond},
+		{"503 timeout", "Content-Type: application/json", time.Second, 30 * time.Second, 2200 * time.Millisecond},
+		{"429 code", "X-Amzn-ErrorType: SlowDown", 0, 30 * time.Second, 200 * time.Millisecond},
+		{"503 deadline", "X-None: x", time.Second, 3 * time.Second, 3 * time.Second},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
-			head := fmt.Sprintf("HTTP/1.1 %d x\r\nTransfer-Encoding: chunked\r\n%s\r\n1\r\nx\r\n", tt.status, tt.header)
+			head := fmt.Sprintf("HTTP/1.1 %s\r\nTransfer-Encoding: chunked\r\n%s\r\n\r\n1\r\nx\r\n", tt.name, tt.header)
 			tr := retrying(rawBase(t, head, quiet))
 			if tr.AttemptTimeout = tt.timeout; tt.deadline < quiet {
 				tr.Quota.Capacity = 1 // the first response is waited for
 			}
-			ctx := within(t, tt.deadline)
-			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+			r := send(tr, httpfake.Request(t, within(t, tt.deadline), "GET", nil))
 			if r.took > tt.most || (r.err == nil) != (tt.deadline > quiet) {
 				t.Errorf("%v, want %v at most", r, tt.most)
 			}

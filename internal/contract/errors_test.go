@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,93 +18,61 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
-	"github.com/google/go-cmp/cmp"
 )
 
 // The zero Error can be used, and a cancel is not a timeout, whatever failed
 // before it.
 func TestErrorsOfNoTimeout(t *testing.T) {
-	for name, e := range map[string]*awsretry.Error{
-		"zero":                     {},
-		"canceled after a timeout": {Stop: awsretry.StopCanceled, Err: errors.Join(context.Canceled, timeoutError{})},
-	} {
+	canceled := &awsretry.Error{Stop: awsretry.StopCanceled, Err: errors.Join(context.Canceled, os.ErrDeadlineExceeded)}
+	for _, e := range []*awsretry.Error{{}, canceled} {
 		if e.Error() == "" || e.Timeout() || e.Temporary() || e.Unwrap() != e.Err {
-			t.Errorf("%s: %v, timeout %v, temporary %v", name, e, e.Timeout(), e.Temporary())
+			t.Errorf("%v, timeout %v, temporary %v", e, e.Timeout(), e.Temporary())
 		}
 	}
 }
 
-// A timeoutError is an error whose Timeout method returns true.
-type timeoutError struct{}
-
-func (timeoutError) Error() string { return "timeout" }
-func (timeoutError) Timeout() bool { return true }
-
 // An Error matches what refused the attempt, as well as the failure before it.
 func TestErrorIs(t *testing.T) {
-	_, outOfTokens := get(t, &transport{Quota: awsretry.QuotaConfig{Capacity: 1}, Base: failsWith(errReset)})
-	for _, tt := range []struct {
-		err  error
-		want error // nil: neither
-	}{
-		{outOfTokens, awsretry.ErrQuotaExceeded},
-		{&awsretry.Error{Stop: awsretry.StopQuota, Err: errReset}, awsretry.ErrQuotaExceeded},
-		{&awsretry.Error{Stop: awsretry.StopRateLimit, Err: errReset}, awsretry.ErrRateLimited},
-		{&awsretry.Error{Stop: awsretry.StopMaxAttempts, Err: errReset}, nil},
-	} {
-		result{err: tt.err}.wantIs(t, errReset)
-		for _, refusal := range []error{awsretry.ErrQuotaExceeded, awsretry.ErrRateLimited} {
-			if got := errors.Is(tt.err, refusal); got != (refusal == tt.want) {
-				t.Errorf("errors.Is(%v, %v) is %v", tt.err, refusal, got)
-			}
-		}
+	sendGet(t, unpaid(failsWith(errReset))).wantIs(t, errReset, awsretry.ErrQuotaExceeded)
+	limited := result{err: &awsretry.Error{Stop: awsretry.StopRateLimit, Err: errReset}}
+	if limited.wantIs(t, errReset, awsretry.ErrRateLimited); errors.Is(limited.err, awsretry.ErrQuotaExceeded) {
+		t.Errorf("%v matches another refusal", limited.err)
 	}
 }
 
 // No error has the query, the fragment or the user of a URL in it.
 func TestNoSecretsInErrors(t *testing.T) {
 	const secret = "http://me:secret@service.example/path?sig=secret#secret"
-	for name, tt := range map[string]struct {
-		base http.RoundTripper
+	for _, tt := range []struct {
+		base httpfake.Base
 		want string // the end of the error; "": whatever it is
 	}{
-		"a client's error": {httpfake.Base((&http.Client{Transport: failsWith(io.ErrUnexpectedEOF)}).Do), ""},
-		"another URL, as if Prepare signed in the query": {
-			failsWith(fmt.Errorf("middleware: %w", &url.Error{Op: "Get", URL: secret, Err: io.ErrUnexpectedEOF})),
-			`: middleware: Get "http://service.example/path?…": unexpected EOF`,
-		},
+		{(&http.Client{Transport: failsWith(io.ErrUnexpectedEOF)}).Do, ""},
+		// Another URL, as if Prepare signed in the query.
+		{failsWith(fmt.Errorf("middleware: %w", &url.Error{Op: "Get", URL: secret, Err: io.ErrUnexpectedEOF})),
+			`: middleware: Get "http://service.example/path?…": unexpected EOF`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := sendGet(t, &transport{MaxAttempts: 1, Base: tt.base})
-			r.wantIs(t, io.ErrUnexpectedEOF)
-			if text := r.err.Error(); strings.Contains(text, "secret") || !strings.HasSuffix(text, tt.want) {
-				t.Error(r.err)
-			}
-		})
+		r := sendGet(t, once(tt.base))
+		r.wantIs(t, io.ErrUnexpectedEOF)
+		if text := r.err.Error(); strings.Contains(text, "secret") || !strings.HasSuffix(text, tt.want) {
+			t.Error(r.err)
+		}
 	}
 }
 
 // If a Policy returns something other than a class, RoundTrip returns an error
-// that says so.
+// that says so, and no tokens are drawn.
 func TestPolicyWithoutAClass(t *testing.T) {
-	for _, class := range []awsretry.Class{-1, 5, 99} {
-		for name, outcome := range map[string]outcome{"503": busy, "error": fails(errReset)} {
-			t.Run(fmt.Sprintf("Class(%d) for %s", int(class), name), func(t *testing.T) {
-				body := httpfake.NewBody(strings.NewReader("x"))
-				sends := 0
-				tr := retrying(func(req *http.Request) (*http.Response, error) { sends++; return outcome(req, body) })
-				tr.Policy = func(*awsretry.Attempt) awsretry.Class { return class }
-				r := sendGet(t, tr)
-				if r.stop != awsretry.StopPermanent || r.err == nil || !strings.Contains(r.err.Error(), "Policy returned") {
-					t.Errorf("%v", r)
-				}
-				if wantTokens(t, tr, 500); sends != 1 {
-					t.Errorf("%d attempts", sends)
-				}
-				if name == "503" {
-					wantClosed(t, body)
-				}
-			})
+	for class, outcome := range map[awsretry.Class]outcome{-1: busy, 5: fails(errReset)} {
+		body := httpfake.NewBody(strings.NewReader("x"))
+		tr := retrying(func(req *http.Request) (*http.Response, error) { return outcome(req, body) })
+		tr.Policy = func(*awsretry.Attempt) awsretry.Class { return class }
+		r := sendGet(t, tr)
+		if r.want(t, 0, awsretry.StopPermanent, r.took); !strings.Contains(r.String(), "Policy returned") {
+			t.Error(r)
+		}
+		if wantTokens(t, tr, 500); class == -1 {
+			wantClosed(t, body)
 		}
 	}
 }
@@ -111,7 +80,6 @@ func TestPolicyWithoutAClass(t *testing.T) {
 // A call that is refused before its first attempt is reported to the observers
 // once, with the number 0. One that the caller ends is not.
 func TestRefusedCallIsObserved(t *testing.T) {
-	type limit = awsretry.RateLimitConfig
 	noKey := errors.New("no key to sign with")
 	late := &awsretry.Error{Stop: awsretry.StopDeadline, Err: noKey}
 	prepare := func(f func(*http.Request) error) *transport {
@@ -122,28 +90,20 @@ func TestRefusedCallIsObserved(t *testing.T) {
 		tr      *transport
 		timeout time.Duration // 0: none
 		stop    awsretry.Stop // "": no record
-		class   awsretry.Class
 		err     error
 	}{
 		{"quota", &transport{Quota: awsretry.QuotaConfig{Capacity: 5, InitialCost: 5, TimeoutCost: -1}}, 0,
-			awsretry.StopQuota, awsretry.Throttled, awsretry.ErrQuotaExceeded},
-		{"FailFast", &transport{Mode: awsretry.Adaptive, RateLimit: limit{FailFast: true}}, 0,
-			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
-		{"MaxWait", &transport{Mode: awsretry.Adaptive, RateLimit: limit{MaxWait: 1}}, 0,
-			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
-		{"send token after the deadline", &transport{Mode: awsretry.Adaptive}, time.Second,
-			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
-		{"shared Retry-After", &transport{ShareRetryAfter: true}, time.Second,
-			awsretry.StopRateLimit, awsretry.Throttled, awsretry.ErrRateLimited},
-		{"Prepare fails", prepare(func(*http.Request) error { return noKey }), 0,
-			awsretry.StopPermanent, awsretry.Permanent, noKey},
-		{"Prepare stops", prepare(func(*http.Request) error { return late }), 0,
-			awsretry.StopDeadline, awsretry.Throttled, noKey},
+			awsretry.StopQuota, awsretry.ErrQuotaExceeded},
+		{"FailFast", &transport{Mode: awsretry.Adaptive, RateLimit: rateLimit{FailFast: true}}, 0,
+			awsretry.StopRateLimit, awsretry.ErrRateLimited},
+		{"shared Retry-After", &transport{ShareRetryAfter: true}, time.Second, awsretry.StopRateLimit, awsretry.ErrRateLimited},
+		{"Prepare fails", prepare(func(*http.Request) error { return noKey }), 0, awsretry.StopPermanent, noKey},
+		{"Prepare stops", prepare(func(*http.Request) error { return late }), 0, awsretry.StopDeadline, noKey},
 		{"the context ends in Prepare", prepare(func(req *http.Request) error { <-req.Context().Done(); return noKey }), 0,
-			"", 0, errGone},
-		{"the context has ended", &transport{}, -1, "", 0, context.DeadlineExceeded},
+			"", errGone},
+		{"the context has ended", &transport{}, -1, "", context.DeadlineExceeded},
 		{"the context ends in line", &transport{Quota: awsretry.QuotaConfig{
-			Capacity: 5, InitialCost: 5, RefillPerSecond: 1, Wait: true}}, 0, "", 0, errGone},
+			Capacity: 5, InitialCost: 5, RefillPerSecond: 1, Wait: true}}, 0, "", errGone},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			var seen []awsretry.Attempt
@@ -154,26 +114,22 @@ func TestRefusedCallIsObserved(t *testing.T) {
 				sendGet(t, tr).wantBody(t, "")
 			}
 			seen = nil
-			ctx, cancel := context.WithCancelCause(t.Context())
+			ctx, cancel := context.WithCancelCause(within(t, tt.timeout))
 			time.AfterFunc(time.Second, func() { cancel(errGone) })
-			if tt.timeout != 0 {
-				var end context.CancelFunc
-				ctx, end = context.WithTimeout(ctx, tt.timeout)
-				defer end()
-			}
 			req := httpfake.Request(t, awsretry.WithObserver(ctx, observe), "GET", nil)
 			r := send(tr, req)
-			want := 2 // records: that of the Transport's observer, and of the call's
-			if r.wantIs(t, tt.err); tt.stop == "" {
-				want = 0
-			} else if r.stop != tt.stop {
-				t.Errorf("%v", r)
+			records, class := 2, awsretry.Throttled // of the Transport's observer and of the call's
+			switch tt.stop {
+			case "":
+				records = 0
+			case awsretry.StopPermanent:
+				class = awsretry.Permanent
 			}
-			if len(seen) != want {
-				t.Errorf("%d records, want %d", len(seen), want)
+			if r.wantIs(t, tt.err); tt.stop != "" && r.stop != tt.stop || len(seen) != records {
+				t.Errorf("%v; %d records, want %d", r, len(seen), records)
 			}
 			for _, a := range seen {
-				if a.Number != 0 || a.Stop != tt.stop || a.Class != tt.class || !errors.Is(a.Err, tt.err) ||
+				if a.Number != 0 || a.Stop != tt.stop || a.Class != class || !errors.Is(a.Err, tt.err) ||
 					a.Response != nil || a.Request != req || a.Partition != "service.example" {
 					t.Errorf("%+v", a)
 				}
@@ -182,32 +138,20 @@ func TestRefusedCallIsObserved(t *testing.T) {
 	}
 }
 
-// A retry that is refused after it was announced has a record of its own.
-func TestRefusedRetryIsObserved(t *testing.T) {
-	tr := retrying(httpfake.Statuses(503))
-	prepareFails(2)(tr)
-	var seen []int
-	var last awsretry.Stop
-	tr.Observe = func(a awsretry.Attempt) { seen, last = append(seen, a.Number), a.Stop }
-	if _, err := get(t, tr); err == nil || !slices.Equal(seen, []int{1, 0}) || last != awsretry.StopPermanent {
-		t.Errorf("%v, observed %v, the last one %v", err, seen, last)
-	}
-}
-
 // A typed nil is the error that it was meant to be no error for: its methods may
 // panic, so nobody calls them.
 func TestTypedNilErrors(t *testing.T) {
 	var none *awsretry.Error
-	for name, base := range map[string]httpfake.Base{
-		"*Error":     failsWith(none),
-		"*url.Error": failsWith((*url.Error)(nil)),
-		"wrapped":    failsWith(&url.Error{Op: "Get", URL: "http://service.example/", Err: none}),
-		"with a response": func(req *http.Request) (*http.Response, error) {
-			return httpfake.Response(req, 200, http.NoBody), none
+	for name, outcome := range map[string]outcome{
+		"*Error":     fails(none),
+		"*url.Error": fails((*url.Error)(nil)),
+		"wrapped":    fails(&url.Error{Op: "Get", URL: "http://service.example/", Err: none}),
+		"with a response": func(req *http.Request, _ io.ReadCloser) (*http.Response, error) {
+			return httpfake.Empty(200, req), none
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			resp, err := get(t, once(base))
+			resp, err := get(t, once(always(outcome)))
 			failed := new(awsretry.Error)
 			if resp != nil || !errors.As(err, &failed) || failed == nil || failed.Attempts != 1 {
 				t.Fatalf("%v, %v", resp, err)
@@ -218,8 +162,8 @@ func TestTypedNilErrors(t *testing.T) {
 			}
 		})
 	}
-	tr := once(httpfake.Statuses(200))
-	tr.Prepare = func(*http.Request, int) error { return none }
+	tr := once(notSent(t))
+	prepares(1, func(*http.Request) error { return none })(tr)
 	wantNotSent(t, sendGet(t, tr).err, awsretry.StopPermanent)
 }
 
@@ -261,10 +205,8 @@ func TestMaybeExecuted(t *testing.T) {
 		{"throttled", []outcome{throttled, throttled, ok}, nil, []bool{false, false, false}},
 		{"throttled with 503", []outcome{responds(503, "X-Amzn-ErrorType", "SlowDown"), ok}, nil, []bool{false, false}},
 		{"not connected", []outcome{refused, ok}, nil, []bool{false, false}},
-		{"never connected", []outcome{refused, refused, refused}, nil, []bool{false, false, false}},
 		{"a hidden success", []outcome{lost, gone}, nil, []bool{true, true}},
 		{"a bad gateway and a hidden success", []outcome{responds(502), gone}, nil, []bool{true, true}},
-		{"twice", []outcome{lost, ok}, nil, []bool{true, true}},
 		{"lost later", []outcome{refused, throttled, lost}, nil, []bool{false, false, true}},
 		{"request timeout", []outcome{responds(408), ok}, nil, []bool{false, false}},
 		{"not implemented", []outcome{responds(501)}, nil, []bool{false}},
@@ -276,6 +218,11 @@ func TestMaybeExecuted(t *testing.T) {
 			func(tr *transport) { tr.AttemptTimeout = time.Second }, []bool{true, true}},
 		{"Policy fails", []outcome{ok},
 			func(tr *transport) { tr.Policy = func(*awsretry.Attempt) awsretry.Class { return -1 } }, []bool{true}},
+		{"canceled in the delay", []outcome{lost}, longDelay, []bool{true}},
+		{"canceled in the delay after throttling", []outcome{throttled}, longDelay, []bool{false}},
+		{"canceled while it is sent", []outcome{hangs}, nil, []bool{true}},
+		{"Prepare fails", []outcome{busy}, prepareFails(2), []bool{true, true}},
+		{"Prepare fails at first", []outcome{busy}, prepareFails(1), []bool{false}},
 	} {
 		for _, observed := range []bool{true, false} {
 			inBubble(t, fmt.Sprintf("%s, observed %v", tt.name, observed), func(t *testing.T) {
@@ -287,7 +234,9 @@ func TestMaybeExecuted(t *testing.T) {
 				if observed {
 					tr.Observe = func(a awsretry.Attempt) { got = append(got, a.MaybeExecuted) }
 				}
-				r := send(tr, httpfake.Request(t, t.Context(), "POST", nil))
+				ctx, cancel := canceledAfter(2 * time.Second)(t.Context())
+				defer cancel()
+				r := send(tr, httpfake.Request(t, ctx, "POST", nil))
 				if observed && !slices.Equal(got, tt.want) {
 					t.Errorf("records %v, want %v", got, tt.want)
 				}
@@ -300,32 +249,6 @@ func TestMaybeExecuted(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// The error of a call that ends between two attempts has it too.
-func TestMaybeExecutedBeforeTheEnd(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(*transport)
-		base   httpfake.Base
-		want   bool
-	}{
-		"canceled in the delay":                  {longDelay, failsWith(errReset), true},
-		"canceled in the delay after throttling": {longDelay, httpfake.Statuses(429), false},
-		"Prepare fails":                          {prepareFails(2), httpfake.Statuses(503), true},
-		"Prepare fails at first":                 {prepareFails(1), httpfake.Statuses(503), false},
-		"canceled while it is sent":              {func(*transport) {}, always(hangs), true},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			tr := retrying(tt.base)
-			tt.change(tr)
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, cancel)
-			_, err := tr.RoundTrip(httpfake.Request(t, ctx, "POST", nil))
-			if failed := new(awsretry.Error); !errors.As(err, &failed) || failed.MaybeExecuted != tt.want {
-				t.Errorf("%#v", err)
-			}
-		})
 	}
 }
 
@@ -353,16 +276,9 @@ func TestPanickingAttemptIsObserved(t *testing.T) {
 					}
 				}
 			}
-			func() {
-				defer func() {
-					if recover() == nil {
-						t.Error("the panic is lost")
-					}
-				}()
-				get(t, tr)
-			}()
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			_, _, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "GET", nil))
+			if !panicked || !slices.Equal(got, tt.want) {
+				t.Errorf("panicked: %v; observed %q, want %q", panicked, got, tt.want)
 			}
 		})
 	}

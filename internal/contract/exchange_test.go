@@ -1,16 +1,11 @@
 package contract_test
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,21 +40,18 @@ func TestFullDuplex(t *testing.T) {
 				})
 				tr := &transport{Base: srv.Base, AttemptTimeout: timeout, MaxBodyBuffer: 3}
 				pr, pw := io.Pipe()
-				r := send(tr, srv.Request(t, "POST", pr))
-				if r.err != nil {
-					t.Fatal(r)
-				}
+				resp := send(tr, srv.Request(t, "POST", pr)).response(t)
 				for _, c := range "duplex" {
-					if _, err := io.WriteString(pw, string(c)); err != nil {
-						t.Fatal(err)
-					}
+					io.WriteString(pw, string(c))
 					b := make([]byte, 1)
-					if _, err := io.ReadFull(r.Body, b); err != nil || string(b) != strings.ToUpper(string(c)) {
+					if _, err := io.ReadFull(resp.Body, b); err != nil || string(b) != strings.ToUpper(string(c)) {
 						t.Fatalf("%q for %q, %v", b, c, err)
 					}
 				}
 				pw.Close()
-				r.wantBody(t, "")
+				if got := httpfake.ReadAll(t, resp); got != "" {
+					t.Errorf("then %q", got)
+				}
 			})
 		}
 	}
@@ -78,34 +70,6 @@ func TestFailureBeforeTheBody(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 		r.wantBody(t, "busy")
-	})
-}
-
-// A body that is announced with Expect: 100-continue is not read before the
-// server asks for it.
-func TestExpectContinue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		data := httpfake.Text(5000)
-		source := httpfake.NewBody(strings.NewReader(data))
-		var sends atomic.Int32
-		srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-			if sends.Add(1) < 3 {
-				w.WriteHeader(503)
-				return
-			}
-			if n := source.Reads(); n != 0 {
-				t.Errorf("%d reads before the server asked", n)
-			}
-			io.Copy(w, r.Body)
-		})
-		srv.Base.ExpectContinueTimeout = time.Minute
-		req := srv.Request(t, "PUT", source)
-		req.Header.Set("Expect", "100-continue")
-		if send(retryingOver(srv), req).wantBody(t, data); sends.Load() != 3 {
-			t.Fatalf("%d attempts", sends.Load())
-		}
-		synctest.Wait()
-		wantClosed(t, source)
 	})
 }
 
@@ -136,138 +100,5 @@ func TestTrailers(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// serveUpgrade echoes in capitals over the connection of a request.
-func serveUpgrade(t *testing.T, w http.ResponseWriter) {
-	conn, rw, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer conn.Close()
-	rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-	rw.Flush()
-	for line, err := rw.ReadString('\n'); err == nil; line, err = rw.ReadString('\n') {
-		rw.WriteString(strings.ToUpper(line))
-		rw.Flush()
-	}
-}
-
-// The connection of an upgrade that succeeds at the second attempt is the
-// caller's.
-func TestUpgrade(t *testing.T) {
-	for _, timeout := range timeouts {
-		inBubble(t, fmt.Sprintf("timeout %v", timeout), func(t *testing.T) {
-			var sends atomic.Int32
-			srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-				if sends.Add(1) == 1 {
-					w.WriteHeader(503)
-					return
-				}
-				serveUpgrade(t, w)
-			})
-			tr := retryingOver(srv)
-			tr.AttemptTimeout = timeout
-			req := srv.Request(t, "GET", nil)
-			req.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
-			r := send(tr, req)
-			r.want(t, 101, awsretry.StopSuccess, 0)
-			conn, ok := r.Body.(io.ReadWriteCloser)
-			if !ok {
-				t.Fatalf("the body is a %T", r.Body)
-			}
-			io.WriteString(conn, "hello\n")
-			if line, err := bufio.NewReader(conn).ReadString('\n'); line != "HELLO\n" || err != nil {
-				t.Errorf("%q, %v", line, err)
-			}
-			conn.Close()
-		})
-	}
-}
-
-// The following tests use real sockets, whose errors come at other moments than
-// those of connections in memory.
-
-// faults are what may become of a first attempt.
-var faults = map[string]http.HandlerFunc{
-	"failure after the body": func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		w.WriteHeader(503)
-	},
-	"failure at once": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) },
-	"failure in the middle": func(w http.ResponseWriter, r *http.Request) {
-		io.CopyN(io.Discard, r.Body, 1000)
-		w.WriteHeader(429)
-		io.WriteString(w, httpfake.Text(5000))
-	},
-	"reset at once": func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
-	"reset in the middle": func(w http.ResponseWriter, r *http.Request) {
-		io.CopyN(io.Discard, r.Body, 100_000)
-		panic(http.ErrAbortHandler)
-	},
-	"reset after the headers": func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		w.WriteHeader(500)
-		w.(http.Flusher).Flush()
-		panic(http.ErrAbortHandler)
-	},
-}
-
-// Every kind of body arrives whole at a later attempt, whatever became of the
-// first. One Transport serves them all at once, so a connection that one request
-// loses may take another request with it.
-func TestReplay(t *testing.T) {
-	data := httpfake.Text(200_000)
-	for i, protocol := range httpfake.Protocols {
-		mode := []awsretry.Mode{awsretry.Standard, awsretry.Adaptive}[i%2]
-		t.Run(protocol+", "+string(mode), func(t *testing.T) {
-			srv := httpfake.ServeTCP(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("X-Attempt") == "1" {
-					faults[r.Header.Get("X-Fault")](w, r)
-					return
-				}
-				got, _ := io.ReadAll(r.Body)
-				fmt.Fprint(w, r.ContentLength, " ", string(got))
-			})
-			tr := retryingOver(srv)
-			tr.Mode, tr.Quota.Capacity, tr.AttemptTimeout, tr.MaxAttempts = mode, 1_000_000, time.Minute, 9
-			tr.Partition = func(req *http.Request) string { return req.Header.Get("X-Fault") }
-			tr.Prepare = func(req *http.Request, n int) error {
-				req.Header.Set("X-Attempt", fmt.Sprint(n))
-				return nil
-			}
-			defer tr.CloseIdleConnections()
-			var all sync.WaitGroup
-			for fault := range faults {
-				if mode == awsretry.Adaptive && fault == "failure in the middle" {
-					continue // it throttles, which would take long
-				}
-				for _, kind := range slices.Sorted(maps.Keys(bodyKinds)) {
-					for _, length := range []int{len(data), -1} {
-						all.Go(func() {
-							req := srv.Request(t, "PUT", nil)
-							bodyKinds[kind](t, data).attachTo(req)
-							want := data
-							if req.Body == nil || req.Body == http.NoBody {
-								length, want = 0, ""
-							}
-							req.ContentLength = int64(length)
-							req.Header.Set("X-Fault", fault)
-							r := send(tr, req)
-							if r.wantBody(t, fmt.Sprint(length, " ", want)); r.err != nil {
-								t.Errorf("%s, %s of %d bytes", fault, kind, length)
-								return
-							}
-							if last, _ := awsretry.Outcome(r.Response); last.Number < 2 {
-								t.Errorf("%s, %s of %d bytes: attempt %d", fault, kind, length, last.Number)
-							}
-						})
-					}
-				}
-			}
-			all.Wait()
-		})
 	}
 }

@@ -1,18 +1,14 @@
 package contract_test
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -23,7 +19,7 @@ func getBodyOf(text string) func() (io.ReadCloser, error) {
 
 // If GetBody fails, the response is returned, and the retry is not paid for.
 func TestFailingGetBody(t *testing.T) {
-	for _, err := range []error{errors.New("gone"), nil} {
+	for _, err := range []error{errGone, nil} {
 		source := httpfake.NewBody(strings.NewReader("x"))
 		tr := retrying(func(req *http.Request) (*http.Response, error) {
 			httpfake.Receive(req)
@@ -40,147 +36,24 @@ func TestFailingGetBody(t *testing.T) {
 	}
 }
 
-// A Base that fails may leave the caller's reader open. The retry has another
-// one, and the first is closed.
-func TestGetBodyWhoseFirstReaderStaysOpen(t *testing.T) {
-	sends := 0
-	tr := retrying(func(req *http.Request) (*http.Response, error) {
-		if sends++; sends == 1 {
-			return nil, errReset
-		}
-		httpfake.Receive(req)
-		return httpfake.Response(req, 200, http.NoBody), nil
-	})
-	source := httpfake.NewBody(strings.NewReader("body"))
-	req := httpfake.Request(t, t.Context(), "PUT", source)
-	req.GetBody = getBodyOf("body")
-	send(tr, req).wantBody(t, "")
-	wantClosed(t, source)
-}
-
-// A rewound is a body whose GetBody rewinds its one reader, as those of
-// go-retryablehttp, connect-go and azcore do. It notes what is done during a
-// Read.
-type rewound struct {
-	data string
-	hang func() // in the second Read
-
-	mu      sync.Mutex // guards the fields below
-	at      int
-	reads   int
-	reading bool
-	open    int
-	faults  []string
-}
-
-func newRewound(data string) *rewound { return &rewound{data: data, hang: func() {}, open: 1} }
-
-// attachTo makes r the body of req.
-func (r *rewound) attachTo(req *http.Request) *http.Request {
-	req.Body, req.ContentLength = r, int64(len(r.data))
-	req.GetBody = func() (io.ReadCloser, error) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.note("GetBody", r.reading || r.open > 0)
-		r.at = 0
-		r.open++
-		return r, nil
-	}
-	return req
-}
-
-// note notes what was done if it is a fault. It requires that mu is held.
-func (r *rewound) note(what string, fault bool) {
-	if fault {
-		r.faults = append(r.faults, fmt.Sprintf("%s after %d Reads, reading: %v, open: %d", what, r.reads, r.reading, r.open))
-	}
-}
-
-// Read returns two bytes at most.
-func (r *rewound) Read(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.note("Read", r.reading || r.open != 1)
-	if r.reads++; r.reads == 2 {
-		r.reading = true
-		r.mu.Unlock()
-		r.hang()
-		r.mu.Lock()
-		r.reading = false
-	}
-	if r.at == len(r.data) {
-		return 0, io.EOF
-	}
-	n := copy(p, r.data[r.at:min(r.at+2, len(r.data))])
-	r.at += n
-	return n, nil
-}
-
-func (r *rewound) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.open--
-	r.note("Close", r.reading || r.open != 0)
-	return nil
-}
-
-// check fails if something was done at the wrong time, or r is open.
-func (r *rewound) check(t *testing.T) {
-	t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.note("the end", r.open != 0); len(r.faults) > 0 {
-		t.Errorf("%q", r.faults)
-	}
-}
-
-// A retry sends the same bytes although GetBody rewinds a reader that Base still
-// reads when it responds. What is rewound too early would begin in the middle.
-func TestGetBodyThatRewinds(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		closes bool // Base closes the body before it responds, during a Read
-		delay  time.Duration
-		hangs  time.Duration
-		stop   awsretry.Stop
-		took   time.Duration
-	}{
-		{"open", false, 0, 900 * time.Millisecond, awsretry.StopSuccess, 900 * time.Millisecond},
-		{"closed", true, 0, 900 * time.Millisecond, awsretry.StopSuccess, 900 * time.Millisecond},
-		{"closed, hanging", true, 0, time.Minute, awsretry.StopBody, time.Second},
-		{"open, hanging", false, 0, time.Minute, awsretry.StopBody, time.Second},
-		{"hanging for the delay", true, 5 * time.Second, 4 * time.Second, awsretry.StopSuccess, 5 * time.Second},
-	} {
-		inBubble(t, tt.name, func(t *testing.T) {
-			body := newRewound("hello, world")
-			body.hang = func() { time.Sleep(tt.hangs) }
-			sends := 0
-			tr := retrying(func(req *http.Request) (*http.Response, error) {
-				if sends++; sends > 1 {
-					got, err := httpfake.Receive(req)
-					return httpfake.Response(req, 200, io.NopCloser(strings.NewReader(got))), err
-				}
-				go httpfake.Receive(req)
-				synctest.Wait()
-				if tt.closes {
-					req.Body.Close()
-				}
-				return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
-			})
-			tr.Backoff = contract.Delay(tt.delay)
-			r := send(tr, body.attachTo(httpfake.Request(t, t.Context(), "PUT", nil)))
-			if tt.stop == awsretry.StopBody {
-				r.want(t, 503, tt.stop, tt.took)
-				r.wantBody(t, "busy")
-				wantTokens(t, tr, 500)
-			} else {
-				r.want(t, 200, tt.stop, tt.took)
-				r.wantBody(t, body.data)
-			}
-			time.Sleep(time.Hour)
-			body.check(t)
+// GetBody may rewind the one reader that there is, so it is not called during a
+// Read. One that hangs is waited for once, for a second.
+func TestGetBodyDuringARead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := retrying(func(req *http.Request) (*http.Response, error) {
+			go httpfake.Receive(req)
+			synctest.Wait()
+			return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
 		})
-	}
+		source := httpfake.NewBody(everyNow(time.Minute, "late"))
+		req := httpfake.Request(t, t.Context(), "PUT", source)
+		req.GetBody = func() (io.ReadCloser, error) { t.Error("GetBody is called"); return nil, errGone }
+		r := send(tr, req)
+		r.want(t, 503, awsretry.StopBody, time.Second)
+		r.wantBody(t, "busy")
+		time.Sleep(time.Hour)
+		wantClosed(t, source)
+	})
 }
 
 // A reader in memory is sent again from a copy. GetBody, which may rewind it, is
@@ -211,7 +84,7 @@ func TestRewindingInMemory(t *testing.T) {
 					t.Errorf("the retry sends %q, again %q, the first attempt %q; %v", got, twice, rest, err)
 				}
 			}
-			return httpfake.Response(req, 200, http.NoBody), nil
+			return httpfake.Empty(200, req), nil
 		})
 		if inUse {
 			sendGet(t, tr).wantBody(t, "")
@@ -224,54 +97,43 @@ func TestRewindingInMemory(t *testing.T) {
 // request's own body to be sent. After that GetBody still works.
 func TestHashOfGetBody(t *testing.T) {
 	const text = "hello, world"
-	for _, kind := range append(filledKinds, "one reader") {
-		for _, hook := range []string{"Prepare", "Base"} {
-			for _, closes := range []bool{true, false} {
-				hash := func(t *testing.T, req *http.Request) {
-					t.Helper()
-					again, err := req.GetBody()
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got, err := io.ReadAll(again); string(got) != text || err != nil {
-						t.Errorf("the hash is of %q, %v", got, err)
-					}
-					if closes {
-						again.Close()
+	readAgain := func(t *testing.T, req *http.Request, what string) io.ReadCloser {
+		t.Helper()
+		again, err := req.GetBody()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(again); string(got) != text || err != nil {
+			t.Errorf("%s is of %q, %v", what, got, err)
+		}
+		return again
+	}
+	for _, kind := range filledKinds {
+		for _, hook := range []string{"Prepare", "Prepare, which closes it", "Base", "Base, which closes it"} {
+			t.Run(kind+", in "+hook, func(t *testing.T) {
+				hash := func(where string, req *http.Request) {
+					if closes, ok := strings.CutPrefix(hook, where); ok {
+						if again := readAgain(t, req, "the hash"); closes != "" {
+							again.Close()
+						}
 					}
 				}
-				t.Run(fmt.Sprintf("%s, in %s, closed %v", kind, hook, closes), func(t *testing.T) {
-					sends := 0
-					tr := retrying(func(req *http.Request) (*http.Response, error) {
-						if sends++; hook == "Base" {
-							hash(t, req)
-						}
-						io.CopyN(io.Discard, req.Body, 3)
-						req.Body.Close()
-						again, err := req.GetBody() // as net/http sends it over another connection
-						if err != nil {
-							t.Fatal(err)
-						}
-						req.Body = again
-						if got, err := httpfake.Receive(req); got != text || err != nil {
-							t.Errorf("attempt %d sends %q, %v", sends, got, err)
-						}
-						return httpfake.Response(req, map[int]int{1: 503, 2: 200}[sends], http.NoBody), nil
-					})
-					if hook == "Prepare" {
-						tr.Prepare = func(req *http.Request, _ int) error { hash(t, req); return nil }
-					}
-					req := httpfake.Request(t, t.Context(), "PUT", nil)
-					if kind == "one reader" {
-						body := newRewound(text)
-						body.attachTo(req)
-						defer body.check(t)
-					} else {
-						bodyKinds[kind](t, text).attachTo(req)
-					}
-					send(tr, req).wantBody(t, "")
+				sends := 0
+				tr := retrying(func(req *http.Request) (*http.Response, error) {
+					sends++
+					hash("Base", req)
+					io.CopyN(io.Discard, req.Body, 3)
+					req.Body.Close()
+					readAgain(t, req, "what net/http sends over another connection").Close()
+					return httpfake.Empty(map[int]int{1: 503, 2: 200}[sends], req), nil
 				})
-			}
+				if strings.HasPrefix(hook, "Prepare") {
+					tr.Prepare = func(req *http.Request, _ int) error { hash("Prepare", req); return nil }
+				}
+				req := httpfake.Request(t, t.Context(), "PUT", nil)
+				bodyKinds[kind](t, text).attachTo(req)
+				send(tr, req).wantBody(t, "")
+			})
 		}
 	}
 }

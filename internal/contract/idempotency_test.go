@@ -19,32 +19,30 @@ import (
 // retried by IdempotentOnly. The caller's request is not changed.
 func TestIdempotencyKey(t *testing.T) {
 	sign := func(req *http.Request) { req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=x") }
-	prepare := func(tr *transport) {
-		tr.Prepare = func(req *http.Request, n int) error {
-			if req.Header.Get("Idempotency-Key") != "key 1" {
-				t.Error("Prepare sees no key")
-			}
-			return nil
+	prepare := prepares(1, func(req *http.Request) error {
+		if req.Header.Get("Idempotency-Key") != "key 1" || req.Header.Get("Authorization") == "" {
+			t.Errorf("Prepare sees %v", req.Header)
 		}
-	}
+		return nil
+	})
+	thrice := []string{"key 1", "key 1", "key 1"}
 	for _, tt := range []struct {
 		name, method string
 		request      func(*http.Request)
 		change       func(*transport)
 		want         []string // of the attempts
 	}{
-		{"POST", "POST", nil, nil, []string{"key 1", "key 1", "key 1"}},
-		{"PATCH", "PATCH", nil, nil, []string{"key 1", "key 1", "key 1"}},
+		{"POST", "POST", nil, nil, thrice},
+		{"PATCH", "PATCH", nil, nil, thrice},
 		{"PUT", "PUT", nil, nil, []string{"", "", ""}},
-		{"GET", "GET", nil, nil, []string{"", "", ""}},
 		{"its own key", "POST", func(r *http.Request) { r.Header.Set("Idempotency-Key", "own") }, nil,
 			[]string{"own", "own", "own"}},
 		{"its own X- key", "POST", func(r *http.Request) { r.Header.Set("X-Idempotency-Key", "own") }, nil,
 			[]string{"", "", ""}},
-		{"no header", "POST", func(r *http.Request) { r.Header = nil }, nil, []string{"key 1", "key 1", "key 1"}},
+		{"no header", "POST", func(r *http.Request) { r.Header = nil }, nil, thrice},
 		{"signed", "POST", sign, nil, []string{""}},
 		{"signed in the URL", "POST", func(r *http.Request) { r.URL.RawQuery = "X-Amz-Signature=1" }, nil, []string{""}},
-		{"signed again", "POST", sign, prepare, []string{"key 1", "key 1", "key 1"}},
+		{"signed again", "POST", sign, prepare, thrice},
 		{"no key", "POST", nil, func(tr *transport) { tr.IdempotencyKey = func(*http.Request) string { return "" } },
 			[]string{""}},
 	} {
