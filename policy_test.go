@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -83,57 +81,6 @@ func TestDefaultPolicyOfErrors(t *testing.T) {
 	}
 }
 
-// The errors of net/http itself, also of a body that the Transport wraps.
-func TestDefaultPolicyOfNetHTTP(t *testing.T) {
-	plain := httptest.NewServer(http.NotFoundHandler())
-	defer plain.Close()
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
-	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
-	secure.StartTLS()
-	defer secure.Close()
-	for _, tt := range []struct {
-		name, url, body string
-		length          int64
-		want            awsretry.Class
-	}{
-		{"body shorter than ContentLength", plain.URL, "short", 10, awsretry.Permanent},
-		{"no body", plain.URL, "", 10, awsretry.Permanent},
-		{"unknown authority", secure.URL, "", 0, awsretry.Permanent},
-		{"connection refused", closed.URL, "", 0, awsretry.Transient},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			base := &http.Transport{}
-			defer base.CloseIdleConnections()
-			var class awsretry.Class
-			tr := &awsretry.Transport{Base: base, MaxAttempts: 1, Observe: func(a awsretry.Attempt) { class = a.Class }}
-			send := func() error {
-				req, err := http.NewRequestWithContext(t.Context(), "PUT", tt.url, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if tt.body != "" {
-					req.Body = io.NopCloser(strings.NewReader(tt.body))
-				}
-				req.ContentLength = tt.length
-				_, err = tr.RoundTrip(req)
-				return err
-			}
-			err := send()
-			for range 100 { // now and then the error is that of the connection that net/http closes because of another
-				if !errors.Is(err, net.ErrClosed) {
-					break
-				}
-				err = send()
-			}
-			if err == nil || class != tt.want {
-				t.Errorf("%v: %v, want %v", err, class, tt.want)
-			}
-		})
-	}
-}
-
 func TestIdempotentOnly(t *testing.T) {
 	plain := func(method string) *http.Request { return newRequest(t, method, nil) }
 	keyed := func(name string) *http.Request {
@@ -151,31 +98,27 @@ func TestIdempotentOnly(t *testing.T) {
 		name   string
 		req    *http.Request
 		status int
-		code   string
 		err    error
 		want   awsretry.Class
 	}{
-		{"GET", plain("GET"), 503, "", nil, awsretry.Transient},
-		{"no method", &http.Request{}, 503, "", nil, awsretry.Transient},
-		{"PUT", plain("PUT"), 503, "", nil, awsretry.Transient},
-		{"DELETE", plain("DELETE"), 0, "", io.EOF, awsretry.Transient},
-		{"POST", plain("POST"), 503, "", nil, awsretry.Permanent},
-		{"PATCH", plain("PATCH"), 503, "", nil, awsretry.Permanent},
-		{"reset", plain("POST"), 0, "", io.ErrUnexpectedEOF, awsretry.Permanent},
-		{"timeout", plain("POST"), 0, "", &net.DNSError{IsTimeout: true}, awsretry.Timeout},
-		{"key", keyed("Idempotency-Key"), 503, "", nil, awsretry.Transient},
-		{"X- key", keyed("X-Idempotency-Key"), 0, "", io.EOF, awsretry.Transient},
-		{"dial", plain("POST"), 0, "", dial, awsretry.Transient},
-		{"dial twice", plain("POST"), 0, "", errors.Join(dial, dial), awsretry.Transient},
-		{"dial after a reset", plain("POST"), 0, "", errors.Join(io.ErrUnexpectedEOF, dial), awsretry.Permanent},
-		{"refused", plain("POST"), 0, "", notRetried("REFUSED_STREAM"), awsretry.Transient},
-		{"broken", plain("POST"), 0, "", notRetried("PROTOCOL_ERROR"), awsretry.Permanent},
-		{"throttled", plain("POST"), 429, "", nil, awsretry.Throttled},
-		{"throttled by code", plain("POST"), 503, "SlowDown", nil, awsretry.Throttled},
-		{"success", plain("POST"), 200, "", nil, awsretry.Success},
-		{"no request", nil, 503, "", nil, awsretry.Permanent},
+		{"GET", plain("GET"), 503, nil, awsretry.Transient},
+		{"no method", &http.Request{}, 503, nil, awsretry.Transient},
+		{"PUT", plain("PUT"), 503, nil, awsretry.Transient},
+		{"DELETE", plain("DELETE"), 0, io.EOF, awsretry.Transient},
+		{"POST", plain("POST"), 503, nil, awsretry.Permanent},
+		{"PATCH", plain("PATCH"), 503, nil, awsretry.Permanent},
+		{"timeout", plain("POST"), 0, &net.DNSError{IsTimeout: true}, awsretry.Timeout},
+		{"key", keyed("Idempotency-Key"), 503, nil, awsretry.Transient},
+		{"X- key", keyed("X-Idempotency-Key"), 0, io.EOF, awsretry.Transient},
+		{"dial", plain("POST"), 0, dial, awsretry.Transient},
+		{"dial after a reset", plain("POST"), 0, errors.Join(io.ErrUnexpectedEOF, dial), awsretry.Permanent},
+		{"refused", plain("POST"), 0, notRetried("REFUSED_STREAM"), awsretry.Transient},
+		{"broken", plain("POST"), 0, notRetried("PROTOCOL_ERROR"), awsretry.Permanent},
+		{"throttled", plain("POST"), 429, nil, awsretry.Throttled},
+		{"success", plain("POST"), 200, nil, awsretry.Success},
+		{"no request", nil, 503, nil, awsretry.Permanent},
 	} {
-		a := awsretry.Attempt{Request: tt.req, Code: tt.code, Err: tt.err}
+		a := awsretry.Attempt{Request: tt.req, Err: tt.err}
 		if tt.status > 0 {
 			a.Response = &http.Response{StatusCode: tt.status}
 		}
@@ -187,22 +130,6 @@ func TestIdempotentOnly(t *testing.T) {
 	ok := &http.Response{StatusCode: 200}
 	if got := over(&awsretry.Attempt{Request: plain("POST"), Response: ok}); got != awsretry.Permanent {
 		t.Errorf("over a policy of one's own: %v", got)
-	}
-}
-
-func TestClassString(t *testing.T) {
-	want := map[awsretry.Class]string{
-		awsretry.Success: "success", awsretry.Permanent: "permanent", awsretry.Transient: "transient",
-		awsretry.Timeout: "timeout", awsretry.Throttled: "throttled", 99: "unknown class",
-	}
-	for class, s := range want {
-		if class.String() != s {
-			t.Errorf("%d is %q, want %q", class, class, s)
-		}
-		retryable := class == awsretry.Transient || class == awsretry.Timeout || class == awsretry.Throttled
-		if class.Retryable() != retryable {
-			t.Errorf("%v.Retryable() is %v", class, class.Retryable())
-		}
 	}
 }
 
