@@ -3,8 +3,6 @@ package awsretry_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,50 +10,28 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// An API allows two requests in each fifth of a second, and says in each
-// response how many are left. The third request waits for the next window
-// instead of being refused.
+// An API says that no request is left in the present fifth of a second. The next
+// request waits for its end, instead of being refused.
 func ExampleReadLimits() {
-	server, refused := startLimited(2, 200*time.Millisecond)
+	server := startServer(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("RateLimit-Limit", "1")
+		w.Header().Set("RateLimit-Remaining", "0")
+		w.Header().Set("RateLimit-Reset", "0.2")
+	}, status(200, "ok"))
 	defer server.Close()
 
 	client := &http.Client{Transport: &awsretry.Transport{
 		Mode:      awsretry.Adaptive,
 		RateLimit: awsretry.RateLimitConfig{Limits: awsretry.ReadLimits},
 	}}
-	for range 5 {
+	start := time.Now()
+	for range 2 {
 		resp, err := client.Get(server.URL)
-		printStatus(resp, err)
+		printStatus(resp, err, "waited:", time.Since(start) >= 200*time.Millisecond)
 	}
-	fmt.Println(*refused, "refused")
 	// Output:
-	// 200
-	// 200
-	// 200
-	// 200
-	// 200
-	// 0 refused
-}
-
-// startLimited starts a server on loopback that serves that many requests in each
-// window. It counts those that it refuses. It is for one request at a time.
-func startLimited(quota int, window time.Duration) (server *httptest.Server, refused *int) {
-	refused = new(int)
-	var ends time.Time
-	var used int
-	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if now := time.Now(); now.After(ends) {
-			ends, used = now.Add(window), 0
-		}
-		used++
-		w.Header().Set("RateLimit-Limit", strconv.Itoa(quota))
-		w.Header().Set("RateLimit-Remaining", strconv.Itoa(max(quota-used, 0)))
-		w.Header().Set("RateLimit-Reset", fmt.Sprintf("%.3f", time.Until(ends).Seconds()))
-		if used > quota {
-			*refused++
-			w.WriteHeader(http.StatusTooManyRequests)
-		}
-	})), refused
+	// 200 waited: false
+	// 200 waited: true
 }
 
 // A client of a language model knows about how many tokens a request takes, and
