@@ -125,9 +125,6 @@ max_attempts = 2
 [profile continued]
 retry_mode = standard
   adaptive
-[profile nested]
-max_attempts = 1
-  retries = 7
 [profile long]
 retry_mode = x` + strings.Repeat("é", 100) + `
 `
@@ -191,8 +188,6 @@ func TestResolveOrder(t *testing.T) {
 				"and under a value the lines indented deeper than it that continue it"},
 		{"continued on another line", "continued", nil, `awsretry: CONFIG [profile continued] retry_mode is ` +
 			`"standard" and goes on in line 26, which is indented; ` + allowedModes},
-		{"nested block", "nested", nil, `awsretry: CONFIG [profile nested] max_attempts is ` +
-			`"1" and goes on in line 29, which is indented; ` + allowedAttempts},
 		{"long, cut before a letter", "long", nil, `awsretry: CONFIG [profile long] retry_mode is "x` +
 			strings.Repeat("é", 39) + `"… (201 bytes); ` + allowedModes},
 	} {
@@ -255,14 +250,6 @@ func TestResolveFileErrors(t *testing.T) {
 			!strings.HasPrefix(err.Error(), "awsretry: open ") {
 			t.Errorf("got %+v, %v; want an error of the file system", s, err)
 		}
-	}
-}
-
-func TestSourceFiles(t *testing.T) {
-	source := Source{ConfigFile: "e",
-		Getenv: getenvOf(map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "~/c", "HOME": "h"})}
-	if config, credentials := source.Files(); config != "e" || credentials != filepath.Join("h", "c") {
-		t.Errorf("got %s and %s", config, credentials)
 	}
 }
 

@@ -100,7 +100,8 @@ func TestTransportError(t *testing.T) {
 	tr := &awsretry.Transport{Backoff: contract.Delay(0), Base: failing(refused)}
 	resp, err := get(t, tr)
 	var e *awsretry.Error
-	if resp != nil || !errors.Is(err, refused) || !errors.As(err, &e) || e.Attempts != 3 || e.Stop != awsretry.StopMaxAttempts {
+	if resp != nil || !errors.Is(err, refused) || !errors.As(err, &e) ||
+		e.Attempts != 3 || e.Stop != awsretry.StopMaxAttempts {
 		t.Fatalf("%v, %v", resp, err)
 	}
 	if got := contract.TokensOf(t, tr); got != 490 {
@@ -181,9 +182,7 @@ func TestLongPoll(t *testing.T) {
 		{"Retry-After", &transport{LongPoll: every, Base: asks}, other, awsretry.StopQuota, 7 * time.Second},
 		{"adaptive mode", &transport{LongPoll: every, Base: httpfake.Statuses(429), Mode: awsretry.Adaptive}, other,
 			awsretry.StopQuota, time.Second},
-		{"the last attempt", &transport{LongPoll: every, MaxAttempts: 1}, other, awsretry.StopMaxAttempts, 0},
 		{"a deadline before the end of the delay", &transport{LongPoll: every}, other, awsretry.StopDeadline, 0},
-		{"not retryable", &transport{LongPoll: every, Base: httpfake.Statuses(404)}, other, awsretry.StopPermanent, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -211,25 +210,6 @@ func TestLongPoll(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// The documents' numbers of attempts, and one for none.
-func TestDefaultAttempts(t *testing.T) {
-	for _, tt := range []struct {
-		mode      awsretry.Mode
-		max, want int
-	}{
-		{"", 0, 3}, {awsretry.Standard, 0, 3}, {awsretry.Adaptive, 0, 3}, {awsretry.Legacy, 0, 4}, {"", 1, 1}, {"", 5, 5},
-	} {
-		attempts := 0
-		tr := &awsretry.Transport{
-			Mode: tt.mode, MaxAttempts: tt.max, Base: httpfake.Statuses(500), Backoff: contract.Delay(0),
-			Observe: func(awsretry.Attempt) { attempts++ },
-		}
-		if _, err := get(t, tr); err != nil || attempts != tt.want {
-			t.Errorf("%q with MaxAttempts %d: %v after %d attempts, want %d", tt.mode, tt.max, err, attempts, tt.want)
-		}
 	}
 }
 
