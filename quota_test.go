@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/bucket"
-	"example.com/awsretry/internal/waittest"
 )
 
 // A vectorInt may be "min" or "max" in the vectors: the limits of int, which are
@@ -86,33 +84,6 @@ func TestQuotaRefill(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-	})
-}
-
-func TestQuotaWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := NewQuota(QuotaConfig{Capacity: 10, RefillPerSecond: 1, Wait: true})
-		line := waittest.NewQueue()
-		for _, n := range []int{8, 5, 1, 10} { // the first leaves 2
-			line.Join(n, func() error { return q.Acquire(t.Context(), n) })
-		}
-		if got := q.Tokens(); got != 2 {
-			t.Errorf("%d tokens, want 2", got)
-		}
-		if got := q.soonest(1); got != 15*time.Second {
-			t.Errorf("one more token is expected in %v, want 15s", got)
-		}
-		if got := q.soonest(0); got != 0 {
-			t.Errorf("nothing is expected in %v", got)
-		}
-		time.Sleep(time.Second)
-		q.Release(1) // shortens every wait by a second
-		const s = time.Second
-		want := []waittest.End{{ID: 8}, {ID: 5, At: 2 * s}, {ID: 1, At: 3 * s}, {ID: 10, At: 13 * s}}
-		if got := line.Wait(); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-		wantNoLine(t, q.refill)
 	})
 }
 
