@@ -241,21 +241,19 @@ func TestAnnounceAlone(t *testing.T) {
 		},
 	} {
 		for _, known := range []bool{false, true} { // that there may be limits
-			t.Run(fmt.Sprint(name, ", from the start ", known), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c := RateLimitConfig{}
-					if known {
-						c.Limits = ReadLimits
-					}
-					l := NewRateLimiter(c)
-					time.Sleep(time.Second)
-					wantError(t, l.Wait(t.Context()), "")
-					use(l)
-					got := l.limitsNow()
-					if len(got) != 1 || got[0].Remaining != 50 || (got[0].Reset-time.Minute).Abs() > time.Second {
-						t.Errorf("%+v", got)
-					}
-				})
+			synctest.Test(t, func(t *testing.T) {
+				c := RateLimitConfig{}
+				if known {
+					c.Limits = ReadLimits
+				}
+				l := NewRateLimiter(c)
+				time.Sleep(time.Second)
+				wantError(t, l.Wait(t.Context()), "")
+				use(l)
+				got := l.limitsNow()
+				if len(got) != 1 || got[0].Remaining != 50 || (got[0].Reset-time.Minute).Abs() > time.Second {
+					t.Errorf("%s, known from the start %v: %+v", name, known, got)
+				}
 			})
 		}
 	}

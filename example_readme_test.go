@@ -50,11 +50,7 @@ func ExampleWithPartition() {
 	for _, tenant := range []string{"alice", "bob"} {
 		ctx := context.Background()
 		ctx = awsretry.WithPartition(ctx, tenant)
-		req, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+		req, _ := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
 		resp, err := client.Do(req)
 		printStatus(resp, err)
 	}

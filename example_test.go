@@ -29,8 +29,6 @@ func status(code int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { http.Error(w, body, code) }
 }
 
-func echo(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }
-
 // printStatus closes a response and prints its status, and what else is given.
 func printStatus(resp *http.Response, err error, more ...any) {
 	if err != nil {
@@ -59,23 +57,6 @@ func Example() {
 	resp.Body.Close()
 	fmt.Println(resp.StatusCode)
 	// Output: 200
-}
-
-// A retry sends the whole body again.
-func ExampleTransport() {
-	server := startServer(status(503, "busy"), echo)
-	defer server.Close()
-
-	client := &http.Client{Transport: &awsretry.Transport{Backoff: quick}}
-	resp, err := client.Post(server.URL, "text/plain", strings.NewReader("sent twice, whole"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(resp.Body)
-	fmt.Printf("%d %s\n", resp.StatusCode, body)
-	// Output: 200 sent twice, whole
 }
 
 // A payment is not made twice: a POST is retried only if it was throttled, was

@@ -44,27 +44,24 @@ func TestQuotaVectors(t *testing.T) {
 	readVectors(t, "quota.json", &vectors)
 	for _, refill := range []float64{0, 1} { // no time passes, so a refill changes nothing
 		for _, vector := range vectors {
-			t.Run(fmt.Sprintf("%s, refill %v", vector.Name, refill), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					q := NewQuota(QuotaConfig{Capacity: vector.Capacity, RefillPerSecond: refill})
-					for i, step := range vector.Steps {
-						if step.Acquire != nil {
-							var want error
-							if step.Refused {
-								want = ErrQuotaExceeded
-							}
-							if err := q.Acquire(t.Context(), int(*step.Acquire)); err != want {
-								t.Errorf("step %d: Acquire(%d) returned %v, want %v", i, *step.Acquire, err, want)
-							}
-						}
-						if step.Release != nil {
-							q.Release(int(*step.Release))
-						}
-						if got := q.Tokens(); got != int(step.Tokens) {
-							t.Errorf("step %d: %d tokens, want %d", i, got, step.Tokens)
-						}
+			synctest.Test(t, func(t *testing.T) {
+				q := NewQuota(QuotaConfig{Capacity: vector.Capacity, RefillPerSecond: refill})
+				for i, step := range vector.Steps {
+					var got, want error
+					if step.Acquire != nil {
+						got = q.Acquire(t.Context(), int(*step.Acquire))
 					}
-				})
+					if step.Refused {
+						want = ErrQuotaExceeded
+					}
+					if step.Release != nil {
+						q.Release(int(*step.Release))
+					}
+					if got != want || q.Tokens() != int(step.Tokens) {
+						t.Errorf("%s, refill %v, step %d: %v, %d tokens; want %v, %d",
+							vector.Name, refill, i, got, q.Tokens(), want, step.Tokens)
+					}
+				}
 			})
 		}
 	}

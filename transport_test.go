@@ -159,26 +159,23 @@ func TestStops(t *testing.T) {
 // response, so that the caller's own loop does not spin. LongPoll delays nothing
 // else.
 func TestLongPoll(t *testing.T) {
-	const classic, r2026 = awsretry.Classic, awsretry.Revision2026
-	target := func(req *http.Request) { req.Header.Set("X-Amz-Target", "AmazonSQS.ReceiveMessage") }
-	query := func(req *http.Request) { req.URL.RawQuery = "Action=ReceiveMessage&Version=2012-11-05" }
-	other := func(req *http.Request) { req.URL.RawQuery = "Action=SendMessage" }
 	every := func(*http.Request) bool { return true }
 	asks := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		return httpfake.Response(req, 503, http.NoBody, "Retry-After", "7"), nil
 	})
+	const query, other = "Action=ReceiveMessage&Version=2012-11-05", "Action=SendMessage"
 	for _, tt := range []struct {
-		name   string
-		tr     *transport
-		change func(*http.Request)
-		stop   awsretry.Stop
-		delay  time.Duration
+		name  string
+		tr    *transport
+		query string
+		stop  awsretry.Stop
+		delay time.Duration
 	}{
-		{"2026, by query", &transport{Revision: r2026}, query, awsretry.StopQuota, 50 * time.Millisecond},
-		{"2026, another operation", &transport{Revision: r2026}, other, awsretry.StopQuota, 0},
-		{"classic", &transport{Revision: classic}, target, awsretry.StopQuota, 0},
+		{"2026", &transport{Revision: awsretry.Revision2026}, query, awsretry.StopQuota, 50 * time.Millisecond},
+		{"2026, another operation", &transport{Revision: awsretry.Revision2026}, other, awsretry.StopQuota, 0},
+		{"classic", &transport{}, query, awsretry.StopQuota, 0},
 		{"classic, by function", &transport{LongPoll: every}, other, awsretry.StopQuota, time.Second},
-		{"an error", &transport{LongPoll: every, Base: failing(io.ErrUnexpectedEOF)}, other, awsretry.StopQuota, time.Second},
+		{"an error", &transport{LongPoll: every, Base: failing(io.EOF)}, other, awsretry.StopQuota, time.Second},
 		{"Retry-After", &transport{LongPoll: every, Base: asks}, other, awsretry.StopQuota, 7 * time.Second},
 		{"adaptive mode", &transport{LongPoll: every, Base: httpfake.Statuses(429), Mode: awsretry.Adaptive}, other,
 			awsretry.StopQuota, time.Second},
@@ -186,11 +183,11 @@ func TestLongPoll(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				var last awsretry.Attempt
 				tr := tt.tr
 				if tr.Base == nil {
 					tr.Base = httpfake.Statuses(503)
 				}
-				var last awsretry.Attempt
 				tr.Observe = func(a awsretry.Attempt) { last = a }
 				tr.Quota, tr.Backoff, tr.RetryAfterSpread = awsretry.QuotaConfig{Capacity: 1}, noJitter, -1
 				timeout := time.Hour
@@ -200,7 +197,7 @@ func TestLongPoll(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), timeout)
 				defer cancel()
 				req := httpfake.Request(t, ctx, "POST", nil)
-				tt.change(req)
+				req.URL.RawQuery = tt.query
 				start := time.Now()
 				resp, err := tr.RoundTrip(req)
 				if contract.StopOf(resp, err) != tt.stop || last.Number != 1 || last.Delay != tt.delay ||
