@@ -42,7 +42,8 @@ func TestValidate(t *testing.T) {
 	}{
 		{&transport{Mode: "Standard"}, []string{"Mode", `"Standard"`, `"standard"`, `"adaptive"`, `"legacy"`}},
 		{&transport{Revision: 2026}, []string{"Revision", "2026", "Revision2026"}},
-		{&transport{MaxAttempts: -1, MaxPartitions: -2}, []string{"MaxAttempts is -1", "1 means", "MaxPartitions is -2", "1024"}},
+		{&transport{MaxAttempts: -1, MaxPartitions: -2},
+			[]string{"MaxAttempts is -1", "1 means", "MaxPartitions is -2", "1024"}},
 		{&transport{AttemptTimeout: -time.Second}, []string{"AttemptTimeout", "-1s"}},
 		{&transport{StallTimeout: -time.Second}, []string{"StallTimeout", "-1s"}},
 		{&transport{Quota: quota{InitialCost: 501}}, []string{"Quota.InitialCost", "501", "500"}},

@@ -41,7 +41,8 @@ func debugLog(out io.Writer, omit ...string) *slog.Logger {
 // fails is one warning, and none if its caller canceled it.
 func TestLogTo(t *testing.T) {
 	throttled := httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		return httpfake.Response(req, 400, http.NoBody, "X-Amzn-ErrorType", "ThrottlingException", "Ratelimit-Remaining", "5"), nil
+		return httpfake.Response(req, 400, http.NoBody,
+			"X-Amzn-ErrorType", "ThrottlingException", "Ratelimit-Remaining", "5"), nil
 	})
 	hangs := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		<-req.Context().Done()
@@ -57,8 +58,8 @@ func TestLogTo(t *testing.T) {
 		}
 		return nil
 	}
-	const first = "level=DEBUG msg=retrying REQUEST attempt=1 max_attempts=3 class=transient status=503 maybe_executed=true" +
-		" elapsed_ms=0 delay_ms=1000"
+	const first = "level=DEBUG msg=retrying REQUEST attempt=1 max_attempts=3 class=transient status=503" +
+		" maybe_executed=true elapsed_ms=0 delay_ms=1000"
 	for _, tt := range []struct {
 		name  string
 		tr    *transport

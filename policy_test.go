@@ -110,7 +110,8 @@ func TestIdempotentOnly(t *testing.T) {
 		{"POST", "", ok, nil, awsretry.Success},
 	} {
 		req := &http.Request{Method: tt.method, Header: http.Header{tt.key: {"1"}}}
-		if got := awsretry.IdempotentOnly(nil)(&awsretry.Attempt{Request: req, Response: tt.resp, Err: tt.err}); got != tt.want {
+		a := &awsretry.Attempt{Request: req, Response: tt.resp, Err: tt.err}
+		if got := awsretry.IdempotentOnly(nil)(a); got != tt.want {
 			t.Errorf("%s %s, %v, %v: %v, want %v", tt.method, tt.key, tt.resp, tt.err, got, tt.want)
 		}
 	}

@@ -111,7 +111,9 @@ func TestQuotaRefuses(t *testing.T) {
 }
 
 func TestQuotaOfTheGreatestCapacity(t *testing.T) {
-	for _, c := range []QuotaConfig{{}, {RefillPerSecond: math.MaxFloat64}, {RefillPerSecond: bucket.MinRate, Wait: true}} {
+	for _, c := range []QuotaConfig{
+		{}, {RefillPerSecond: math.MaxFloat64}, {RefillPerSecond: bucket.MinRate, Wait: true},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			c.Capacity = math.MaxInt
 			q := NewQuota(c)
