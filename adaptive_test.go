@@ -1,19 +1,15 @@
 package awsretry
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
 	"math"
-	"net/http"
-	"sync"
-	"sync/atomic"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry/internal/bucket"
-	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/internal/waittest"
 )
 
@@ -40,38 +36,51 @@ func TestSendRateVectors(t *testing.T) {
 	})
 }
 
-func TestNoLimitBeforeTheFirstThrottling(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := NewRateLimiter(RateLimitConfig{})
-		if measured, send, limited := l.Rates(); measured != 0 || send != 0 || limited {
-			t.Errorf("at first: %v, %v, %v", measured, send, limited)
-		}
-		start := time.Now()
-		for range 1000 {
-			if err := l.Wait(t.Context()); err != nil {
-				t.Fatal(err)
+// outOfBounds returns which of the limiter's numbers is out of bounds, or "".
+func outOfBounds(l *RateLimiter) string {
+	measured, send, _ := l.Rates()
+	tokens, capacity := l.bucket.Tokens(), max(send, l.config.MinCapacity)
+	switch {
+	case !(measured >= 0 && measured <= math.MaxFloat64):
+		return fmt.Sprintf("the measured rate is %v", measured)
+	case l.limits() && !(send >= l.config.MinFillRate && send <= math.MaxFloat64):
+		return fmt.Sprintf("the send rate is %v", send)
+	case !(tokens >= 0 && tokens <= capacity):
+		return fmt.Sprintf("%v of %v tokens", tokens, capacity)
+	}
+	return ""
+}
+
+// Whatever the clock and the configuration, the numbers stay in bounds.
+func TestLimiterWithOddClocks(t *testing.T) {
+	const end time.Duration = 1 << 62 // of the bucket's clock
+	for _, c := range []RateLimitConfig{
+		{},
+		{MeasureInterval: math.MaxInt64, ScaleConstant: math.SmallestNonzeroFloat64},
+		{MeasureInterval: 1, ScaleConstant: math.MaxFloat64, Smoothing: 1e-300},
+		{MinFillRate: math.MaxFloat64, MinCapacity: math.MaxFloat64, Beta: 1},
+		{Pacing: ScaledPacing, MeasureInterval: 1},
+		{Pacing: ScaledPacing, MinFillRate: math.MaxFloat64, MinCapacity: math.MaxFloat64, MeasureInterval: math.MaxInt64},
+		{Pacing: ScaledPacing, Beta: math.SmallestNonzeroFloat64, MinFillRate: bucket.MinRate, Smoothing: 1e-300},
+	} {
+		for _, clock := range [][]time.Duration{
+			{-1, math.MinInt64, math.MinInt64, 0, -1},
+			{end, end, end, 0, end},
+			{time.Second, 0, time.Second, 0, 3 * time.Second, 3 * time.Second},
+		} {
+			for bits := range 1 << 3 { // which of the outcomes are throttled
+				l := NewRateLimiter(c)
+				for i, now := range clock {
+					l.update(now, now-time.Duration(bits), bits>>(i%3)&1 == 1)
+					fault := outOfBounds(l)
+					l.bucket.Take(1)
+					if fault = cmp.Or(fault, outOfBounds(l)); fault != "" {
+						t.Fatalf("update at %v of %v with %+v: %s", now, clock, c, fault)
+					}
+				}
 			}
-			l.Update(false)
 		}
-		if _, send, limited := l.Rates(); send != 0.5 || limited {
-			t.Errorf("after 1000 outcomes at once: send rate %v, limited %v; want 0.5, false", send, limited)
-		}
-		if took := time.Since(start); took != 0 {
-			t.Errorf("waited %v", took)
-		}
-		time.Sleep(time.Second)
-		if got := l.bucket.Tokens(); !near(got, 0.5, 1e-8) {
-			t.Errorf("%v tokens after a second, want 0.5: none taken", got)
-		}
-		l.Update(true)
-		if _, _, limited := l.Rates(); !limited {
-			t.Error("does not limit after throttling")
-		}
-		l.Update(false)
-		if _, _, limited := l.Rates(); !limited {
-			t.Error("does not limit after throttling and a success")
-		}
-	})
+	}
 }
 
 // The capacity follows the rate also below MinFillRate.
@@ -126,55 +135,39 @@ func TestRateLimitConfigValidate(t *testing.T) {
 		aRate     = "; it must be a finite number, 2.2e-10 (one in 146 years) or more, or 0 for 0.5"
 		aCapacity = "; it must be a finite number of tokens, 1 or more, or 0 for 1"
 	)
-	tests := []struct {
+	for _, test := range []struct {
 		config RateLimitConfig
 		want   string // the error; "" for none
 	}{
 		{RateLimitConfig{}, ""},
-		{RateLimitConfig{Beta: 1, Smoothing: 1, ScaleConstant: 1e-9, MinFillRate: 1e9}, ""},
-		{RateLimitConfig{MinCapacity: 1, MeasureInterval: 1, MaxWait: 1}, ""},
-		{RateLimitConfig{MinFillRate: bucket.MinRate}, ""},
-		{RateLimitConfig{Beta: 2}, "RateLimit.Beta is 2" + aFraction + "0.7"},
-		{RateLimitConfig{Beta: 2, Pacing: ScaledPacing}, "RateLimit.Beta is 2" + aFraction + "0.9"},
+		{RateLimitConfig{Beta: 1, Smoothing: 1, ScaleConstant: 1e-9, MinFillRate: bucket.MinRate,
+			MinCapacity: 1, MeasureInterval: 1, MaxWait: 1}, ""},
+		{RateLimitConfig{Beta: 1.01}, "RateLimit.Beta is 1.01" + aFraction + "0.7"},
+		{RateLimitConfig{Beta: -0.1, Pacing: ScaledPacing}, "RateLimit.Beta is -0.1" + aFraction + "0.9"},
+		{RateLimitConfig{Beta: nan}, "RateLimit.Beta is NaN" + aFraction + "0.7"},
 		{RateLimitConfig{Beta: 1, Pacing: ScaledPacing},
 			"RateLimit.Beta is 1; with ScaledPacing it must be in (0, 1), or 0 for 0.9"},
 		{RateLimitConfig{Pacing: 2}, "RateLimit.Pacing is 2; it must be CubicPacing (0) or ScaledPacing (1)"},
-		{RateLimitConfig{Pacing: -1}, "RateLimit.Pacing is -1; it must be CubicPacing (0) or ScaledPacing (1)"},
 		{RateLimitConfig{Pacing: ScaledPacing, ScaleConstant: 1},
 			"RateLimit.ScaleConstant is 1; it must be 0 with ScaledPacing, which does not use it"},
-		{RateLimitConfig{Beta: -0.1}, "RateLimit.Beta is -0.1" + aFraction + "0.7"},
-		{RateLimitConfig{Beta: nan}, "RateLimit.Beta is NaN" + aFraction + "0.7"},
 		{RateLimitConfig{Smoothing: 1.01}, "RateLimit.Smoothing is 1.01" + aFraction + "0.8"},
-		{RateLimitConfig{Smoothing: nan}, "RateLimit.Smoothing is NaN" + aFraction + "0.8"},
 		{RateLimitConfig{ScaleConstant: -1}, "RateLimit.ScaleConstant is -1" + aConstant},
 		{RateLimitConfig{ScaleConstant: inf}, "RateLimit.ScaleConstant is +Inf" + aConstant},
 		{RateLimitConfig{MinFillRate: nan}, "RateLimit.MinFillRate is NaN" + aRate},
-		{RateLimitConfig{MinFillRate: -inf}, "RateLimit.MinFillRate is -Inf" + aRate},
-		{RateLimitConfig{MinFillRate: inf}, "RateLimit.MinFillRate is +Inf" + aRate},
 		{RateLimitConfig{MinFillRate: 1e-300}, "RateLimit.MinFillRate is 1e-300" + aRate},
 		{RateLimitConfig{MinCapacity: 0.99}, "RateLimit.MinCapacity is 0.99" + aCapacity},
 		{RateLimitConfig{MinCapacity: -1}, "RateLimit.MinCapacity is -1" + aCapacity},
-		{RateLimitConfig{MinCapacity: inf}, "RateLimit.MinCapacity is +Inf" + aCapacity},
 		{RateLimitConfig{MeasureInterval: -1}, "RateLimit.MeasureInterval is -1ns; it must be above 0, or 0 for 500ms"},
 		{RateLimitConfig{MaxWait: -1},
 			"RateLimit.MaxWait is -1ns; it must be above 0, or 0 for as long as the context lasts"},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(fmt.Sprintf("%+v", test.config), func(t *testing.T) {
-			got := ""
-			if err := test.config.validate(); err != nil {
-				got = err.Error()
-			}
-			if got != test.want {
-				t.Errorf("got  %q\nwant %q", got, test.want)
-			}
+			wantError(t, test.config.validate(), test.want)
 			l := NewRateLimiter(test.config)
 			for range 2 {
 				l.Update(true)
 				if test.want != "" {
-					if err := l.Wait(t.Context()); err == nil || err.Error() != "awsretry: "+test.want {
-						t.Errorf("Wait returned %v", err)
-					}
+					wantError(t, l.Wait(t.Context()), "awsretry: "+test.want)
 				}
 			}
 			if _, _, limited := l.Rates(); limited != (test.want == "") {
@@ -182,78 +175,6 @@ func TestRateLimitConfigValidate(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestLimiterConcurrently(t *testing.T) {
-	l := NewRateLimiter(RateLimitConfig{MinFillRate: 1e5, MinCapacity: 10})
-	var sent, left atomic.Int64
-	var wg sync.WaitGroup
-	for i := range 64 {
-		wg.Go(func() {
-			for j := range 50 {
-				ctx, cancel := t.Context(), func() {}
-				if (i+j)%5 == 0 {
-					ctx, cancel = waittest.CancelAfter(ctx, 50*time.Microsecond, context.DeadlineExceeded)
-				}
-				switch err := l.Wait(ctx); {
-				case err == nil:
-					sent.Add(1)
-				case errors.Is(err, context.DeadlineExceeded):
-					left.Add(1)
-				default:
-					t.Error(err)
-				}
-				cancel()
-				l.Update(j%10 == 0)
-				l.Rates()
-			}
-		})
-	}
-	wg.Wait()
-	if sent.Load()+left.Load() != 64*50 {
-		t.Errorf("%d sent, %d left", sent.Load(), left.Load())
-	}
-	wantNoLine(t, l.bucket)
-}
-
-// The Transport says when a request was sent: with ScaledPacing a burst of
-// requests that are all throttled cuts the rate once.
-func TestScaledPacingCutsOnceForABurst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		status := http.StatusTooManyRequests
-		tr := &Transport{
-			Mode: Adaptive, MaxAttempts: 1,
-			RateLimit: RateLimitConfig{Pacing: ScaledPacing, MinFillRate: 1, MinCapacity: 100},
-			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				now := status
-				time.Sleep(50 * time.Millisecond)
-				return httpfake.Response(req, now, http.NoBody), nil
-			}),
-		}
-		get := func() {
-			if _, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
-				t.Error(err)
-			}
-		}
-		get()
-		status = http.StatusOK
-		for range 100 {
-			get()
-		}
-		time.Sleep(10 * time.Second) // tokens for the burst
-		before, _ := tr.State("service.example")
-		status = http.StatusTooManyRequests
-		var burst sync.WaitGroup
-		for range 20 {
-			burst.Go(get)
-			time.Sleep(time.Millisecond)
-		}
-		burst.Wait()
-		after, _ := tr.State("service.example")
-		if left := after.SendRate / before.SendRate; left < 0.85 || left > 0.95 {
-			t.Errorf("%.2f of the send rate are left, want the 0.9 of one cut", left)
-		}
-	})
 }
 
 func TestUpdateSent(t *testing.T) {
@@ -285,7 +206,8 @@ func TestUpdateSent(t *testing.T) {
 		}
 	})
 	var zero RateLimiter
-	zero.UpdateSent(time.Now(), true) // and does not panic
+	zero.Update(true) // does nothing
+	zero.UpdateSent(time.Now(), true)
 	if measured, send, limited := zero.Rates(); measured != 0 || send != 0 || limited {
 		t.Errorf("the zero RateLimiter has %v, %v, %v", measured, send, limited)
 	}
@@ -295,75 +217,155 @@ func TestUpdateSent(t *testing.T) {
 // all outcomes, in whatever order and with whatever times it learns them.
 func TestAnnounceAlone(t *testing.T) {
 	limits := []Limit{{Quota: 100, Remaining: 50, Reset: time.Minute}}
-	for _, tt := range []struct {
-		name string
-		use  func(l *RateLimiter)
-	}{
-		{"in order", func(l *RateLimiter) {
-			for range 3 {
-				wantNil(t, l.Wait(t.Context()))
-				sent := time.Now()
-				time.Sleep(time.Millisecond)
-				l.Announce(sent, limits)
-				l.UpdateSent(sent, false)
-			}
-		}},
-		{"Update", func(l *RateLimiter) {
-			wantNil(t, l.Wait(t.Context()))
+	for name, use := range map[string]func(l *RateLimiter){
+		"in order": func(l *RateLimiter) {
+			sent := time.Now()
+			time.Sleep(time.Millisecond)
+			l.Announce(sent, limits)
+			l.UpdateSent(sent, false)
+			wantError(t, l.Wait(t.Context()), "")
 			l.Announce(time.Now(), limits)
 			l.Update(false)
-		}},
-		{"zero times", func(l *RateLimiter) {
-			wantNil(t, l.Wait(t.Context()))
+		},
+		"zero times": func(l *RateLimiter) {
 			l.Announce(time.Time{}, limits)
 			l.UpdateSent(time.Time{}, false)
-		}},
-		{"times far ahead", func(l *RateLimiter) {
-			wantNil(t, l.Wait(t.Context()))
+		},
+		"times far ahead": func(l *RateLimiter) {
 			l.Announce(time.Now().AddDate(500, 0, 0), limits)
 			l.UpdateSent(time.Now().AddDate(500, 0, 0), false)
-		}},
-		{"outcome before the limits", func(l *RateLimiter) {
-			wantNil(t, l.Wait(t.Context()))
+		},
+		"outcome before the limits": func(l *RateLimiter) {
 			l.UpdateSent(time.Now(), false)
 			l.Announce(time.Now(), limits)
-		}},
-		{"without Wait", func(l *RateLimiter) {
-			l.Announce(time.Now(), limits)
-			l.UpdateSent(time.Now(), false)
-			l.Announce(time.Now(), limits)
-		}},
+		},
 	} {
 		for _, known := range []bool{false, true} { // that there may be limits
-			t.Run(fmt.Sprint(tt.name, ", from the start ", known), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c := RateLimitConfig{}
-					if known {
-						c.Limits = ReadLimits
-					}
-					l := NewRateLimiter(c)
-					time.Sleep(time.Second)
-					tt.use(l)
-					got := l.limitsNow()
-					if len(got) != 1 || got[0].Remaining != 50 || (got[0].Reset-time.Minute).Abs() > time.Second {
-						t.Errorf("%+v", got)
-					}
-				})
+			synctest.Test(t, func(t *testing.T) {
+				c := RateLimitConfig{}
+				if known {
+					c.Limits = ReadLimits
+				}
+				l := NewRateLimiter(c)
+				time.Sleep(time.Second)
+				wantError(t, l.Wait(t.Context()), "")
+				use(l)
+				got := l.limitsNow()
+				if len(got) != 1 || got[0].Remaining != 50 || (got[0].Reset-time.Minute).Abs() > time.Second {
+					t.Errorf("%s, known from the start %v: %+v", name, known, got)
+				}
 			})
 		}
 	}
 	for _, l := range []*RateLimiter{{}, NewRateLimiter(RateLimitConfig{Reserve: 1})} {
 		l.Announce(time.Now(), limits) // does nothing
-		l.UpdateSent(time.Now(), false)
 		if got := l.limitsNow(); got != nil {
 			t.Errorf("%+v", got)
 		}
 	}
 }
 
-func wantNil(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Error(err)
+// A model is what the AWS SDKs compute, in plain float64 seconds and without a
+// line.
+type model struct {
+	lastBucket, count, measured    float64
+	lastThrottle, lastMax          float64
+	enabled                        bool
+	tokens, fillRate, capacity, at float64
+}
+
+func newModel(t float64) *model { return &model{lastBucket: math.Floor(t), lastThrottle: t, at: t} }
+
+func (m *model) refill(t float64) {
+	m.tokens = math.Min(m.capacity, m.tokens+(t-m.at)*m.fillRate)
+	m.at = t
+}
+
+func (m *model) update(t float64, throttled bool) {
+	const beta, scale, smooth, interval, minRate, minCapacity = 0.7, 0.4, 0.8, 0.5, 0.5, 1
+	m.count++
+	if bucket := math.Floor(t/interval) * interval; bucket > m.lastBucket {
+		rate := m.count / (bucket - m.lastBucket)
+		m.measured = rate*smooth + m.measured*(1-smooth)
+		m.count, m.lastBucket = 0, bucket
+	}
+	var calculated float64
+	if throttled {
+		m.lastMax = m.measured
+		if m.enabled {
+			m.lastMax = math.Min(m.measured, m.fillRate)
+		}
+		m.lastThrottle = t
+		m.enabled = true
+		calculated = m.lastMax * beta
+	} else {
+		k := math.Cbrt(m.lastMax * (1 - beta) / scale)
+		calculated = scale*math.Pow(t-m.lastThrottle-k, 3) + m.lastMax
+	}
+	calculated = math.Min(calculated, 2*m.measured)
+	m.refill(t)
+	m.fillRate = math.Max(calculated, minRate)
+	m.capacity = math.Max(calculated, minCapacity)
+	m.tokens = math.Min(m.tokens, m.capacity)
+}
+
+func TestLimiterAgainstModel(t *testing.T) {
+	const steps = 10_000
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			epoch := time.Now()
+			time.Sleep(time.Duration(random.IntN(2_000_000)) * time.Microsecond)
+			l := NewRateLimiter(RateLimitConfig{FailFast: true})
+			m := newModel(time.Since(epoch).Seconds())
+			granted, refused, full := 0, 0, 0
+			for step := range steps {
+				// Dense and sparse traffic by turns, and rarely a long silence.
+				switch scale := step / 500 % 4; {
+				case random.IntN(200) == 0:
+					time.Sleep(time.Duration(random.IntN(20_000)) * time.Millisecond)
+				case random.IntN(4) > 0:
+					time.Sleep(time.Duration(random.IntN(1_000<<(3*scale))) * time.Microsecond)
+				}
+				now := time.Since(epoch).Seconds()
+				if random.IntN(2) == 0 {
+					throttled := random.IntN(1+20*(step/1000%3)) == 0
+					l.Update(throttled)
+					m.update(now, throttled)
+				} else {
+					err := l.Wait(t.Context())
+					m.refill(now)
+					want := error(nil)
+					if m.enabled && m.tokens < 1 {
+						want = ErrRateLimited
+					}
+					if err != want && math.Abs(m.tokens-1) > 1e-6 { // at one token, either way is rounding
+						t.Fatalf("step %d: Wait returned %v, want %v with %v tokens", step, err, want, m.tokens)
+					}
+					if err == nil && m.enabled {
+						m.tokens = math.Max(0, m.tokens-1)
+						granted++
+					} else if err != nil {
+						refused++
+					}
+				}
+				measured, send, limited := l.Rates()
+				if !near(measured, m.measured, 1e-6) || !near(send, m.fillRate, 1e-6) || limited != m.enabled {
+					t.Fatalf("step %d: %v, %v, %v; want %v, %v, %v",
+						step, measured, send, limited, m.measured, m.fillRate, m.enabled)
+				}
+				m.refill(now)
+				if m.tokens == m.capacity {
+					full++
+				}
+				if tokens := l.bucket.Tokens(); !near(tokens, m.tokens, 1e-5) {
+					t.Fatalf("step %d: %v tokens, want %v of %v", step, tokens, m.tokens, m.capacity)
+				}
+			}
+			if min(granted, refused, full) < steps/50 {
+				t.Errorf("seed %d: %d granted, %d refused, %d times full: too few of one to say much",
+					seed, granted, refused, full)
+			}
+		})
 	}
 }

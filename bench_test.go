@@ -56,7 +56,7 @@ func newRequest(tb testing.TB, method string, body io.Reader) *http.Request {
 }
 
 func BenchmarkGet(b *testing.B) {
-	get, plenty := newRequest(b, "GET", nil), enough(false)
+	get := newRequest(b, "GET", nil)
 	for _, c := range []struct {
 		name string
 		rt   http.RoundTripper
@@ -66,10 +66,8 @@ func BenchmarkGet(b *testing.B) {
 		{"awsretry", &transport{Base: answering(200)}, get},
 		{"awsretry, Timeout of http.Client", &transport{Base: answering(200)}, fromClient(b)},
 		{"adaptive", &transport{Base: answering(200), Mode: awsretry.Adaptive}, get},
-		{"adaptive, Timeout", &transport{Base: answering(200), Mode: awsretry.Adaptive}, fromClient(b)},
-		{"adaptive, scaled", &transport{Base: answering(200), Mode: awsretry.Adaptive, RateLimit: scaled}, get},
 		{"adaptive, scaled, limiting", limiting(b, awsretry.ScaledPacing), get},
-		{"adaptive, shared", &transport{Base: answering(200), Mode: awsretry.Adaptive, Shared: plenty}, get},
+		{"adaptive, shared", &transport{Base: answering(200), Mode: awsretry.Adaptive, Shared: enough(false)}, get},
 		{"adaptive, limits", announcing(), get},
 	} {
 		b.Run(c.name, func(b *testing.B) { benchmark(b, c.rt, c.req, nil) })
@@ -85,8 +83,6 @@ func fromClient(tb testing.TB) *http.Request {
 	req.Cancel = make(chan struct{})
 	return req
 }
-
-var scaled = awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing}
 
 // limiting returns a Transport whose rate limiter limits, and never runs out of
 // send tokens.
@@ -140,30 +136,31 @@ func (granting) FirstRate() float64           { return 0 }
 //
 //	go test -run - -bench ForeignBase -count 10 . | benchstat -col /context -
 func BenchmarkForeignBase(b *testing.B) {
-	base := answering(200)
-	body := io.NopCloser(strings.NewReader(""))
-	tr := &transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		resp, err := base.RoundTrip(req)
-		resp.Body = body
-		return resp, err
-	})}
-	req := newRequest(b, "GET", nil)
+	tr, req := &transport{Base: withBody(answering(200))}, newRequest(b, "GET", nil)
 	b.Run("context=caller", func(b *testing.B) { benchmark(b, tr, req, nil) })
 	b.Run("context=own", func(b *testing.B) { benchmark(b, tr, req.WithContext(context.Background()), nil) })
+}
+
+// withBody gives the responses of s a body that is not http.NoBody.
+func withBody(s *stub) httpfake.Base {
+	body := io.NopCloser(httpfake.Zeros)
+	return func(req *http.Request) (*http.Response, error) {
+		resp, err := s.RoundTrip(req)
+		resp.Body, resp.ContentLength = body, -1
+		return resp, err
+	}
 }
 
 func BenchmarkPost(b *testing.B) {
 	content := make([]byte, 1024)
 	payload := bytes.NewReader(content)
 	req := newRequest(b, "POST", payload)
-	rewind := func() { payload.Reset(content) }
-	b.Run("stub alone", func(b *testing.B) { benchmark(b, answering(200), req, rewind) })
-	b.Run("awsretry", func(b *testing.B) { benchmark(b, &transport{Base: answering(200)}, req, rewind) })
+	benchmark(b, &transport{Base: answering(200)}, req, func() { payload.Reset(content) })
 }
 
 func BenchmarkRetry(b *testing.B) {
 	tr := &transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause)}
-	b.Run("awsretry", func(b *testing.B) { benchmark(b, tr, newRequest(b, "GET", nil), nil) })
+	benchmark(b, tr, newRequest(b, "GET", nil), nil)
 }
 
 func benchmark(b *testing.B, rt http.RoundTripper, req *http.Request, rewind func()) {
@@ -202,88 +199,87 @@ func TestNoAllocations(t *testing.T) {
 	}
 	pooled := new(http.Transport)
 	pooled.RegisterProtocol("http", answering(200))
-	get, client := newRequest(t, "GET", nil), fromClient(t)
+	get, post := newRequest(t, "GET", nil), newRequest(t, "POST", strings.NewReader("x"))
 	endless := get.WithContext(context.Background())
 	optional := get.WithContext(awsretry.WithPartition(get.Context(), "p"))
 	const adaptive = awsretry.Adaptive
 	for _, tt := range []struct {
 		name string
 		tr   *transport
-		reqs []*http.Request
+		req  *http.Request
 	}{
-		{"GET", &transport{}, []*http.Request{get}},
-		{"http.Client with a Timeout", &transport{}, []*http.Request{client}},
-		{"adaptive, http.Client with a Timeout", &transport{Mode: adaptive}, []*http.Request{client}},
-		{"quota with a refill", &transport{Quota: quota{RefillPerSecond: 1}}, []*http.Request{get}},
-		{"quota with a line", &transport{Quota: quota{RefillPerSecond: 1, Wait: true}}, []*http.Request{get}},
-		{"POST", &transport{}, []*http.Request{newRequest(t, "POST", strings.NewReader("x"))}},
-		{"adaptive", &transport{Mode: adaptive}, []*http.Request{get}},
-		{"scaled", &transport{Mode: adaptive, RateLimit: scaled}, []*http.Request{get}},
-		{"limiting", limiting(t, awsretry.CubicPacing), []*http.Request{get}},
-		{"scaled and limiting", limiting(t, awsretry.ScaledPacing), []*http.Request{get}},
-		{"shared", &transport{Mode: adaptive, Shared: enough(false)}, []*http.Request{get}},
-		{"shared and limiting", &transport{Mode: adaptive, Shared: enough(true)}, []*http.Request{get}},
-		{"shared, scaled and limiting", &transport{Mode: adaptive, RateLimit: scaled, Shared: enough(true)},
-			[]*http.Request{get}},
-		{"options", &transport{}, []*http.Request{optional}},
-		{"observed", &transport{Observe: func(awsretry.Attempt) {}}, []*http.Request{get}},
-		{"two hosts", &transport{}, []*http.Request{get, to("other.example")}},
-		{"http.Transport, no deadline", &transport{Base: pooled}, []*http.Request{endless}},
-		{"no retry, no deadline", &transport{MaxAttempts: 1}, []*http.Request{endless}},
-		{"host in capitals", &transport{}, []*http.Request{to("SERVICE.example")}},
+		{"GET", &transport{}, get},
+		{"POST", &transport{}, post},
+		{"host in capitals", &transport{}, to("SERVICE.example")},
+		{"http.Client with a Timeout", &transport{}, fromClient(t)},
+		{"http.Transport, no deadline", &transport{Base: pooled}, endless},
+		{"no retry, no deadline", &transport{MaxAttempts: 1}, endless},
+		{"options", &transport{}, optional},
+		{"observed", &transport{Observe: func(awsretry.Attempt) {}}, get},
+		{"quota with a refill", &transport{Quota: quota{RefillPerSecond: 1}}, get},
+		{"quota with a line", &transport{Quota: quota{RefillPerSecond: 1, Wait: true}}, get},
+		{"adaptive", &transport{Mode: adaptive}, get},
+		{"limiting", limiting(t, awsretry.CubicPacing), get},
+		{"scaled and limiting", limiting(t, awsretry.ScaledPacing), get},
+		{"shared", &transport{Mode: adaptive, Shared: enough(false)}, get},
+		{"shared and limiting", &transport{Mode: adaptive, Shared: enough(true)}, get},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.tr.Base == nil {
 				tt.tr.Base = answering(200)
 			}
-			if got := allocations(t, tt.tr, tt.reqs...); got != 0 {
+			if got := allocations(t, tt.tr, tt.req); got != 0 {
 				t.Errorf("%v allocations", got)
 			}
 		})
 	}
+	if got := allocations(t, &transport{Base: answering(200)}, get, to("other.example")); got != 0 {
+		t.Errorf("two hosts: %v allocations", got)
+	}
 }
 
 // Limits that are read cost at most two allocations a response, and one more if
-// their cost is told.
-func TestAllocationsOfLimits(t *testing.T) {
-	read, told := announcing(), announcing()
+// their cost is told. Resume costs one for the body of a GET: the body that is
+// continued, or says why it is not.
+func TestAllocations(t *testing.T) {
+	told := announcing()
 	told.RateLimit.Cost = func(*http.Request, string) float64 { return 1 }
-	req := newRequest(t, "GET", nil)
-	if got := allocations(t, read, req); got > 2 {
-		t.Errorf("%v allocations, want 2", got)
+	strong, weak := answering(200), answering(200)
+	strong.responses[0].Header.Set("ETag", `"strong"`)
+	weak.responses[0].Header.Set("ETag", `W/"weak"`)
+	for _, tt := range []struct {
+		name string
+		tr   *transport
+		most float64
+	}{
+		{"limits", announcing(), 2},
+		{"limits with their cost", told, 3},
+		{"resume", &transport{Resume: true, Base: withBody(strong)}, 1},
+		{"resume without a strong ETag", &transport{Resume: true, Base: withBody(weak)}, 1},
+	} {
+		if got := allocations(t, tt.tr, newRequest(t, "GET", nil)); got > tt.most {
+			t.Errorf("%s: %v allocations, want %v", tt.name, got, tt.most)
+		}
 	}
-	if got := allocations(t, told, req); got > 3 {
-		t.Errorf("told: %v allocations, want 3", got)
+	resp, err := (&transport{Resume: true, Base: withBody(strong)}).RoundTrip(newRequest(t, "GET", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	p := make([]byte, 100)
+	if got := testing.AllocsPerRun(1000, func() { resp.Body.Read(p) }); got != 0 {
+		t.Errorf("a Read of such a body: %v allocations", got)
 	}
 }
 
 // A retry that a shared bucket pays for allocates what any other one does.
 func TestAllocationsOfASharedRetry(t *testing.T) {
-	retries := func(shared awsretry.Shared) *transport {
-		return &transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause), Shared: shared}
+	of := func(shared awsretry.Shared) float64 {
+		tr := &transport{Base: answering(503, 200), Backoff: awsretry.BackoffFunc(noPause), Shared: shared}
+		return allocations(t, tr, newRequest(t, "GET", nil))
 	}
-	req := newRequest(t, "GET", nil)
-	shared, alone := allocations(t, retries(enough(false)), req), allocations(t, retries(nil), req)
-	if shared != alone {
+	if shared, alone := of(enough(false)), of(nil); shared != alone {
 		t.Errorf("%v allocations, and %v without sharing", shared, alone)
-	}
-}
-
-// Resume costs one allocation for the body of a GET: the one that continues it,
-// or the one that says why it is not continued.
-func TestAllocationsOfResume(t *testing.T) {
-	for _, etag := range []string{"", `W/"weak"`, `"strong"`} {
-		base := answering(200)
-		base.responses[0].Header.Set("ETag", etag)
-		body := io.NopCloser(strings.NewReader(""))
-		tr := &transport{Resume: true, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			resp, err := base.RoundTrip(req)
-			resp.Body, resp.ContentLength = body, -1
-			return resp, err
-		})}
-		if got := allocations(t, tr, newRequest(t, "GET", nil)); got != 1 {
-			t.Errorf("ETag %s: %v allocations, want 1", etag, got)
-		}
 	}
 }
 
@@ -313,24 +309,20 @@ func (c countingContext) Value(key any) any {
 
 // A request costs one context look-up for all that the With functions set.
 func TestOneContextLookUp(t *testing.T) {
+	bare := newRequest(t, "GET", nil)
 	for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
-		for name, ctx := range map[string]context.Context{
-			"bare":             newRequest(t, "GET", nil).Context(),
-			"with a partition": awsretry.WithPartition(newRequest(t, "GET", nil).Context(), "p"),
-		} {
-			t.Run(string(mode)+", "+name, func(t *testing.T) {
-				lookups := 0
-				tr := &transport{Mode: mode, Base: answering(200)}
-				// The first request starts the Transport.
-				for _, ctx := range []context.Context{ctx, countingContext{ctx, &lookups}} {
-					if _, err := tr.RoundTrip(newRequest(t, "GET", nil).WithContext(ctx)); err != nil {
-						t.Fatal(err)
-					}
+		for _, ctx := range []context.Context{bare.Context(), awsretry.WithPartition(bare.Context(), "p")} {
+			lookups := 0
+			tr := &transport{Mode: mode, Base: answering(200)}
+			// The first request starts the Transport.
+			for _, ctx := range []context.Context{ctx, countingContext{ctx, &lookups}} {
+				if _, err := tr.RoundTrip(bare.WithContext(ctx)); err != nil {
+					t.Fatal(err)
 				}
-				if lookups != 1 {
-					t.Errorf("%d look-ups", lookups)
-				}
-			})
+			}
+			if lookups != 1 {
+				t.Errorf("%s, %v: %d look-ups", mode, ctx, lookups)
+			}
 		}
 	}
 }

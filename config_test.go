@@ -22,69 +22,48 @@ type (
 )
 
 func TestValidate(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		tr   *transport
-	}{
-		{"zero", &transport{}},
-		{"Legacy", &transport{Mode: awsretry.Legacy, MaxAttempts: 1}},
-		{"limits switched off", &transport{MaxRetryAfter: -1, MaxBodyBuffer: -1}},
-		{"quota switched off", &transport{Quota: quota{Capacity: -1, SuccessIncrement: -1}}},
-		{"costs switched off", &transport{Quota: quota{RetryCost: -1, TimeoutCost: -1, ThrottlingCost: -1}}},
-		{"quota with a refill", &transport{Quota: quota{RefillPerSecond: 1, Wait: true, InitialCost: 500}}},
-		{"constant backoff", &transport{Backoff: exponential{Factor: 1}}},
-		{"ThrottlingInitial above Max, which caps it",
-			&transport{Backoff: exponential{ThrottlingInitial: time.Minute}}},
-		{"decorrelated backoff", &transport{Backoff: awsretry.Decorrelated{}}},
-		{"backoff function", &transport{Backoff: contract.Delay(0)}},
-		{"an Exponential with a low Max alone", &transport{Backoff: exponential{Max: time.Second / 2}}},
-		{"a Decorrelated with a low Max alone", &transport{Backoff: awsretry.Decorrelated{Max: time.Second / 2}}},
+	for _, tr := range []*transport{
+		{},
+		{Mode: awsretry.Legacy, MaxAttempts: 1, MaxRetryAfter: -1, MaxBodyBuffer: -1},
+		{Quota: quota{Capacity: -1, SuccessIncrement: -1, RetryCost: -1, TimeoutCost: -1, ThrottlingCost: -1}},
+		{Backoff: exponential{Factor: 1, ThrottlingInitial: time.Minute}}, // above Max, which caps it
+		{Backoff: exponential{Max: time.Second / 2}},
+		{Backoff: awsretry.Decorrelated{Max: time.Second / 2}},
+		{Backoff: contract.Delay(0)},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if err := tt.tr.Validate(); err != nil {
-				t.Error(err)
-			}
-		})
+		if err := tr.Validate(); err != nil {
+			t.Errorf("%+v: %v", tr, err)
+		}
 	}
-}
-
-// The error of a configuration that makes no sense names each field, its value
-// and what is allowed. RoundTrip returns the same.
-func TestValidateErrors(t *testing.T) {
 	cost := func(*http.Request, string) float64 { return 1 }
 	for _, tt := range []struct {
 		tr   *transport
-		want []string // each is in the error
+		want []string // each is in the error, which RoundTrip returns too
 	}{
 		{&transport{Mode: "Standard"}, []string{"Mode", `"Standard"`, `"standard"`, `"adaptive"`, `"legacy"`}},
 		{&transport{Revision: 2026}, []string{"Revision", "2026", "Revision2026"}},
-		{&transport{MaxAttempts: -1}, []string{"MaxAttempts", "-1", "1 means"}},
+		{&transport{MaxAttempts: -1, MaxPartitions: -2},
+			[]string{"MaxAttempts is -1", "1 means", "MaxPartitions is -2", "1024"}},
 		{&transport{AttemptTimeout: -time.Second}, []string{"AttemptTimeout", "-1s"}},
 		{&transport{StallTimeout: -time.Second}, []string{"StallTimeout", "-1s"}},
-		{&transport{MaxPartitions: -1}, []string{"MaxPartitions", "-1", "1024"}},
 		{&transport{Quota: quota{InitialCost: 501}}, []string{"Quota.InitialCost", "501", "500"}},
 		{&transport{RateLimit: rate{Beta: 1.1}}, []string{"RateLimit.Beta", "1.1"}},
 		{&transport{RateLimit: rate{Limits: awsretry.ReadLimits}},
 			[]string{"RateLimit.Limits is set", "nil", `Mode "adaptive"`, `Mode is "standard"`}},
-		{&transport{RateLimit: rate{Cost: cost}}, []string{"RateLimit.Cost is set", "nil", `Mode "adaptive"`}},
-		{&transport{RateLimit: rate{Reserve: .5}}, []string{"RateLimit.Reserve is 0.5", "0", `Mode "adaptive"`}},
+		{&transport{RateLimit: rate{Cost: cost, Reserve: .5}},
+			[]string{"RateLimit.Cost is set", "nil", `Mode "adaptive"`, "RateLimit.Reserve is 0.5"}},
 		{&transport{Mode: awsretry.Adaptive, RateLimit: rate{Cost: cost, Reserve: .5}},
 			[]string{"RateLimit.Cost is set", "RateLimit.Reserve is 0.5", "except with Limits"}},
 		{&transport{Mode: awsretry.Adaptive, RateLimit: rate{Reserve: 1}}, []string{"RateLimit.Reserve is 1", "[0, 1)"}},
 		{&transport{Backoff: exponential{Initial: -1}}, []string{"Backoff.Initial", "-1ns", "Max"}},
 		{&transport{Backoff: exponential{Initial: time.Minute}}, []string{"Backoff.Initial", "1m0s", "20s"}},
-		{&transport{Backoff: exponential{ThrottlingInitial: -time.Minute}},
-			[]string{"Backoff.ThrottlingInitial", "-1m0s"}},
-		{&transport{Backoff: exponential{Max: -1}}, []string{"Backoff.Max", "-1ns"}},
+		{&transport{Backoff: exponential{ThrottlingInitial: -time.Minute}}, []string{"Backoff.ThrottlingInitial", "-1m0s"}},
 		{&transport{Backoff: &exponential{Factor: 0.5}}, []string{"Backoff.Factor", "0.5", "from 1 up"}},
 		{&transport{Backoff: exponential{Factor: math.NaN()}}, []string{"Backoff.Factor", "NaN"}},
-		{&transport{Backoff: awsretry.Decorrelated{Initial: time.Minute}}, []string{"Backoff.Initial", "1m0s"}},
 		{&transport{Backoff: awsretry.Decorrelated{Max: -1}}, []string{"Backoff.Max", "-1ns"}},
 		{&transport{Backoff: awsretry.BackoffFunc(nil)}, []string{"Backoff", "nil"}},
-		{&transport{Backoff: (*exponential)(nil)}, []string{"Backoff", "nil"}},
 		{&transport{Base: (*http.Transport)(nil)}, []string{"Base", "nil", "*http.Transport"}},
 		{&transport{Base: &transport{}}, []string{"Base", "another awsretry.Transport"}},
-		{&transport{MaxAttempts: -1, MaxPartitions: -2}, []string{"MaxAttempts", "-1", "MaxPartitions", "-2"}},
 	} {
 		t.Run(strings.Join(tt.want, " "), func(t *testing.T) {
 			err := tt.tr.Validate()
@@ -99,22 +78,24 @@ func TestValidateErrors(t *testing.T) {
 			if _, got := get(t, tt.tr); got == nil || got.Error() != err.Error() {
 				t.Errorf("RoundTrip returns %v, Validate %v", got, err)
 			}
+			if b, ok := tt.tr.Backoff.(interface{ Validate() error }); ok {
+				if own := b.Validate(); own == nil || !strings.HasPrefix(own.Error(), "awsretry: Backoff.") {
+					t.Errorf("the Backoff's own Validate returns %v", own)
+				}
+			}
 		})
 	}
 }
 
-// A fault can be fixed after Validate has found it.
+// A fault can be fixed after it was found.
 func TestValidateAgain(t *testing.T) {
 	tr := &transport{MaxAttempts: -1, Base: httpfake.Statuses(200)}
-	if tr.Validate() == nil {
-		t.Fatal("no error")
+	if _, err := get(t, tr); err == nil {
+		t.Error("no error")
 	}
 	tr.MaxAttempts = 1
-	if err := tr.Validate(); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := get(t, tr); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 }
 
@@ -139,9 +120,10 @@ func TestDefaultBase(t *testing.T) {
 
 func TestStrings(t *testing.T) {
 	for value, want := range map[fmt.Stringer]string{
-		awsretry.Classic: "classic", awsretry.Revision2026: "2026",
-		awsretry.Revision(2): "unknown revision", awsretry.Revision(-1): "unknown revision",
+		awsretry.Classic: "classic", awsretry.Revision2026: "2026", awsretry.Revision(2): "unknown revision",
 		awsretry.CubicPacing: "cubic", awsretry.ScaledPacing: "scaled", awsretry.Pacing(7): "Pacing(7)",
+		awsretry.Success: "success", awsretry.Permanent: "permanent", awsretry.Transient: "transient",
+		awsretry.Timeout: "timeout", awsretry.Throttled: "throttled", awsretry.Class(99): "unknown class",
 	} {
 		if got := value.String(); got != want {
 			t.Errorf("%T(%d) is %q, want %q", value, value, got, want)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
-	"log/slog"
 	"net/http"
 	"os"
 	"strings"
@@ -26,13 +24,8 @@ func Example_adaptive() {
 
 	client := &http.Client{Transport: &awsretry.Transport{Mode: awsretry.Adaptive}}
 	resp, err := client.Get(server.URL)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	resp.Body.Close()
 	for _, state := range client.Transport.(*awsretry.Transport).Partitions() {
-		fmt.Println(resp.StatusCode, "held back:", state.Limited)
+		printStatus(resp, err, "held back:", state.Limited)
 	}
 	// Output: 200 held back: false
 }
@@ -48,7 +41,7 @@ func Example_scaledPacing() {
 }
 
 // Each tenant has a token bucket and a rate limiter of its own.
-func Example_tenants() {
+func ExampleWithPartition() {
 	server := startServer(status(503, "busy"), status(200, "ok"))
 	defer server.Close()
 	transport := &awsretry.Transport{Backoff: quick}
@@ -57,11 +50,7 @@ func Example_tenants() {
 	for _, tenant := range []string{"alice", "bob"} {
 		ctx := context.Background()
 		ctx = awsretry.WithPartition(ctx, tenant)
-		req, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
+		req, _ := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
 		resp, err := client.Do(req)
 		printStatus(resp, err)
 	}
@@ -73,38 +62,6 @@ func Example_tenants() {
 	// 200
 	// bob 500
 	// alice 500
-}
-
-// slog's default level is info: retries, which are logged at level debug, show
-// after it is lowered.
-func Example_log() {
-	server := startServer(status(503, "busy"), status(200, "ok"), status(503, "busy"), status(200, "ok"))
-	defer server.Close()
-	log.SetFlags(0)
-	log.SetOutput(beginnings{})
-	defer log.SetFlags(log.LstdFlags)
-	defer log.SetOutput(os.Stderr)
-	defer slog.SetLogLoggerLevel(slog.LevelInfo)
-
-	client := &http.Client{Transport: &awsretry.Transport{Observe: awsretry.LogTo(slog.Default()), Backoff: quick}}
-	for _, call := range []string{"first", "second"} {
-		resp, err := client.Get(server.URL)
-		printStatus(resp, err, call, "call")
-		slog.SetLogLoggerLevel(slog.LevelDebug)
-	}
-	// Output:
-	// 200 first call
-	// DEBUG retrying method=GET
-	// 200 second call
-}
-
-// beginnings prints the part of each line that is the same in every run.
-type beginnings struct{}
-
-func (beginnings) Write(line []byte) (int, error) {
-	begin, _, _ := strings.Cut(string(line), " url=")
-	fmt.Println(begin)
-	return len(line), nil
 }
 
 // A profile of the shared AWS config file has the settings of a batch job.

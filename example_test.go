@@ -29,8 +29,6 @@ func status(code int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { http.Error(w, body, code) }
 }
 
-func echo(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }
-
 // printStatus closes a response and prints its status, and what else is given.
 func printStatus(resp *http.Response, err error, more ...any) {
 	if err != nil {
@@ -59,23 +57,6 @@ func Example() {
 	resp.Body.Close()
 	fmt.Println(resp.StatusCode)
 	// Output: 200
-}
-
-// A retry sends the whole body again.
-func ExampleTransport() {
-	server := startServer(status(503, "busy"), echo)
-	defer server.Close()
-
-	client := &http.Client{Transport: &awsretry.Transport{Backoff: quick}}
-	resp, err := client.Post(server.URL, "text/plain", strings.NewReader("sent twice, whole"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(resp.Body)
-	fmt.Printf("%d %s\n", resp.StatusCode, body)
-	// Output: 200 sent twice, whole
 }
 
 // A payment is not made twice: a POST is retried only if it was throttled, was
@@ -111,10 +92,7 @@ func ExampleOutcome() {
 	}
 	defer resp.Body.Close()
 
-	log.SetFlags(0)
-	log.SetOutput(os.Stdout)
-	defer log.SetFlags(log.LstdFlags)
-	defer log.SetOutput(os.Stderr)
+	defer logTo(os.Stdout)()
 	if outcome, ok := awsretry.Outcome(resp); ok {
 		log.Printf("%s after %d attempts: %s", resp.Status, outcome.Number, outcome.Stop)
 	}
@@ -122,30 +100,61 @@ func ExampleOutcome() {
 }
 
 // An observer sees every attempt, of one client or of one request.
-func ExampleLogTo() {
+func ExampleWithObserver() {
 	server := startServer(status(429, "slow down"), status(200, "ok"))
 	defer server.Close()
-
-	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
-		Level:       slog.LevelDebug, // of a retry; a failure that is given up has LevelWarn
-		ReplaceAttr: reproducible,
-	}))
-	client := &http.Client{Transport: &awsretry.Transport{Observe: awsretry.LogTo(logger), Backoff: quick}}
 
 	ctx := awsretry.WithObserver(context.Background(), func(a awsretry.Attempt) {
 		fmt.Println("attempt", a.Number, "was", a.Class)
 	})
-	req, _ := http.NewRequestWithContext(ctx, "GET", server.URL+"/things?key=secret", nil)
+	client := &http.Client{Transport: &awsretry.Transport{Backoff: quick}}
+	req, _ := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
 	resp, err := client.Do(req)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	resp.Body.Close()
+	printStatus(resp, err)
 	// Output:
-	// level=DEBUG msg=retrying method=GET url=http://127.0.0.1/things attempt=1 max_attempts=3 class=throttled status=429
 	// attempt 1 was throttled
 	// attempt 2 was success
+	// 200
+}
+
+// slog's default level is info: retries, which are logged at level debug, show
+// after it is lowered.
+func ExampleLogTo() {
+	server := startServer(status(503, "busy"), status(200, "ok"), status(503, "busy"), status(200, "ok"))
+	defer server.Close()
+	defer logTo(beginnings{})()
+	defer slog.SetLogLoggerLevel(slog.LevelInfo)
+
+	client := &http.Client{Transport: &awsretry.Transport{Observe: awsretry.LogTo(slog.Default()), Backoff: quick}}
+	for _, call := range []string{"first", "second"} {
+		resp, err := client.Get(server.URL)
+		printStatus(resp, err, call, "call")
+		slog.SetLogLoggerLevel(slog.LevelDebug)
+	}
+	// Output:
+	// 200 first call
+	// DEBUG retrying method=GET
+	// 200 second call
+}
+
+// logTo has the log package write to w, without the time, until the function
+// that it returns is called.
+func logTo(w io.Writer) (restore func()) {
+	log.SetFlags(0)
+	log.SetOutput(w)
+	return func() {
+		log.SetFlags(log.LstdFlags)
+		log.SetOutput(os.Stderr)
+	}
+}
+
+// beginnings prints the part of each line that is the same in every run.
+type beginnings struct{}
+
+func (beginnings) Write(line []byte) (int, error) {
+	begin, _, _ := strings.Cut(string(line), " url=")
+	fmt.Println(begin)
+	return len(line), nil
 }
 
 // In an outage there is one warning for each partition and second, which counts
@@ -153,38 +162,15 @@ func ExampleLogTo() {
 func ExampleLogConfig() {
 	server := startServer(status(503, ""))
 	defer server.Close()
-	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			switch a.Key {
-			case slog.LevelKey, slog.MessageKey, "status", "failures":
-				return a
-			}
-			return slog.Attr{}
-		},
-	}))
-	defer slog.SetDefault(slog.Default())
-	slog.SetDefault(logger)
+	defer logTo(beginnings{})()
 
 	observe := awsretry.LogConfig{EachSecond: true, OmitPaths: true}.Observer()
 	client := &http.Client{Transport: &awsretry.Transport{Observe: observe, Backoff: quick}}
 	resp, err := client.Get(server.URL + "/bot123:SECRET/")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	resp.Body.Close()
-	// Output: level=WARN msg="gave up" status=503 failures=1
-}
-
-// reproducible removes what differs from run to run.
-func reproducible(_ []string, a slog.Attr) slog.Attr {
-	switch a.Key {
-	case slog.TimeKey, "partition", "call", "elapsed_ms", "delay_ms":
-		return slog.Attr{}
-	case "url":
-		return slog.String("url", "http://127.0.0.1"+a.Value.String()[strings.LastIndex(a.Value.String(), "/"):])
-	}
-	return a
+	printStatus(resp, err)
+	// Output:
+	// WARN gave up method=GET
+	// 503
 }
 
 // A signature that expires in a long delay is made for each attempt.

@@ -37,7 +37,6 @@ func TestFastPath(t *testing.T) {
 		{"GET", pooled, get(t.Context()), true},
 		{"body in memory", pooled, httpfake.Request(t, t.Context(), "POST", strings.NewReader("x")), true},
 		{"http.Client with a Timeout", pooled, canceledBy(deadline, open), true},
-		{"Request.Cancel alone", pooled, canceledBy(t.Context(), open), true},
 		{"Request.Cancel is closed", pooled, canceledBy(deadline, closed), false},
 		{"options", pooled, get(WithMaxAttempts(t.Context(), 1)), false},
 		{"canceled", pooled, get(canceled), false},
@@ -65,25 +64,18 @@ func TestFastPath(t *testing.T) {
 func TestFastPathReleasesItsPartition(t *testing.T) {
 	for name, base := range map[string]httpfake.Base{
 		"success": httpfake.Statuses(200),
-		"failure": httpfake.Statuses(400),
 		"retry":   httpfake.Statuses(500, 200),
 		"panic":   func(*http.Request) (*http.Response, error) { panic("base") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			none := func(int, Class, time.Duration) time.Duration { return 0 }
-			tr := &Transport{Base: base, Mode: Adaptive, Backoff: BackoffFunc(none)}
-			config, err := tr.resolve()
-			if err != nil {
-				t.Fatal(err)
-			}
-			config.foreign = false // as over an http.Transport
-			func() {
-				defer func() { _ = recover() }()
-				tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil))
-			}()
-			if calls := config.partitions.find("service.example").calls.Load(); calls != 0 {
-				t.Errorf("%d calls hold the partition", calls)
-			}
-		})
+		tr := &Transport{Base: base, Mode: Adaptive, Backoff: Exponential{Initial: 1}}
+		config, err := tr.resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.foreign = false // as over an http.Transport
+		httpfake.Recovered(func() { tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)) })
+		if calls := config.partitions.find("service.example").calls.Load(); calls != 0 {
+			t.Errorf("%s: %d calls hold the partition", name, calls)
+		}
 	}
 }

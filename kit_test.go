@@ -33,3 +33,15 @@ func wantNoLine(t testing.TB, b *bucket.Bucket) {
 		t.Errorf("%d are in line, want nobody", waiting)
 	}
 }
+
+// wantError fails the test if the text of an error, or "" of none, is another.
+func wantError(t testing.TB, err error, want string) {
+	t.Helper()
+	got := ""
+	if err != nil {
+		got = err.Error()
+	}
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

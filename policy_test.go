@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -61,7 +59,6 @@ func TestDefaultPolicyOfErrors(t *testing.T) {
 		err  error
 		want awsretry.Class
 	}{
-		{io.EOF, awsretry.Transient},
 		{errors.New("something else"), awsretry.Transient},
 		{&net.DNSError{IsTimeout: true}, awsretry.Timeout},
 		{context.DeadlineExceeded, awsretry.Timeout}, // not the caller's, which has ended the context
@@ -69,7 +66,6 @@ func TestDefaultPolicyOfErrors(t *testing.T) {
 		{&net.DNSError{IsNotFound: true, IsTimeout: true}, awsretry.Permanent},
 		{errors.New("Proxy Authentication Required"), awsretry.Permanent},
 		{errors.New("Too Many Requests"), awsretry.Transient},
-		{errors.New("Request Timeout"), awsretry.Transient},
 	} {
 		if got := awsretry.DefaultPolicy(&awsretry.Attempt{Err: tt.err}); got != tt.want {
 			t.Errorf("%v: %v, want %v", tt.err, got, tt.want)
@@ -83,64 +79,8 @@ func TestDefaultPolicyOfErrors(t *testing.T) {
 	}
 }
 
-// The errors of net/http itself, also of a body that the Transport wraps.
-func TestDefaultPolicyOfNetHTTP(t *testing.T) {
-	plain := httptest.NewServer(http.NotFoundHandler())
-	defer plain.Close()
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
-	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
-	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
-	secure.StartTLS()
-	defer secure.Close()
-	for _, tt := range []struct {
-		name, url, body string
-		length          int64
-		want            awsretry.Class
-	}{
-		{"body shorter than ContentLength", plain.URL, "short", 10, awsretry.Permanent},
-		{"no body", plain.URL, "", 10, awsretry.Permanent},
-		{"unknown authority", secure.URL, "", 0, awsretry.Permanent},
-		{"connection refused", closed.URL, "", 0, awsretry.Transient},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			base := &http.Transport{}
-			defer base.CloseIdleConnections()
-			var class awsretry.Class
-			tr := &awsretry.Transport{Base: base, MaxAttempts: 1, Observe: func(a awsretry.Attempt) { class = a.Class }}
-			send := func() error {
-				req, err := http.NewRequestWithContext(t.Context(), "PUT", tt.url, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if tt.body != "" {
-					req.Body = io.NopCloser(strings.NewReader(tt.body))
-				}
-				req.ContentLength = tt.length
-				_, err = tr.RoundTrip(req)
-				return err
-			}
-			err := send()
-			for range 100 { // now and then the error is that of the connection that net/http closes because of another
-				if !errors.Is(err, net.ErrClosed) {
-					break
-				}
-				err = send()
-			}
-			if err == nil || class != tt.want {
-				t.Errorf("%v: %v, want %v", err, class, tt.want)
-			}
-		})
-	}
-}
-
 func TestIdempotentOnly(t *testing.T) {
-	plain := func(method string) *http.Request { return newRequest(t, method, nil) }
-	keyed := func(name string) *http.Request {
-		req := plain("POST")
-		req.Header.Set(name, "1")
-		return req
-	}
+	busy, ok := &http.Response{StatusCode: 503}, &http.Response{StatusCode: 200}
 	dial := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	// The error of net/http's HTTP/2 for a stream that the server reset.
 	notRetried := func(code string) error {
@@ -148,61 +88,39 @@ func TestIdempotentOnly(t *testing.T) {
 			"; received from peer] after Request.Body was written; define Request.GetBody to avoid this error")
 	}
 	for _, tt := range []struct {
-		name   string
-		req    *http.Request
-		status int
-		code   string
-		err    error
-		want   awsretry.Class
+		method, key string
+		resp        *http.Response
+		err         error
+		want        awsretry.Class
 	}{
-		{"GET", plain("GET"), 503, "", nil, awsretry.Transient},
-		{"no method", &http.Request{}, 503, "", nil, awsretry.Transient},
-		{"PUT", plain("PUT"), 503, "", nil, awsretry.Transient},
-		{"DELETE", plain("DELETE"), 0, "", io.EOF, awsretry.Transient},
-		{"POST", plain("POST"), 503, "", nil, awsretry.Permanent},
-		{"PATCH", plain("PATCH"), 503, "", nil, awsretry.Permanent},
-		{"reset", plain("POST"), 0, "", io.ErrUnexpectedEOF, awsretry.Permanent},
-		{"timeout", plain("POST"), 0, "", &net.DNSError{IsTimeout: true}, awsretry.Timeout},
-		{"key", keyed("Idempotency-Key"), 503, "", nil, awsretry.Transient},
-		{"X- key", keyed("X-Idempotency-Key"), 0, "", io.EOF, awsretry.Transient},
-		{"dial", plain("POST"), 0, "", dial, awsretry.Transient},
-		{"dial twice", plain("POST"), 0, "", errors.Join(dial, dial), awsretry.Transient},
-		{"dial after a reset", plain("POST"), 0, "", errors.Join(io.ErrUnexpectedEOF, dial), awsretry.Permanent},
-		{"refused", plain("POST"), 0, "", notRetried("REFUSED_STREAM"), awsretry.Transient},
-		{"broken", plain("POST"), 0, "", notRetried("PROTOCOL_ERROR"), awsretry.Permanent},
-		{"throttled", plain("POST"), 429, "", nil, awsretry.Throttled},
-		{"throttled by code", plain("POST"), 503, "SlowDown", nil, awsretry.Throttled},
-		{"success", plain("POST"), 200, "", nil, awsretry.Success},
-		{"no request", nil, 503, "", nil, awsretry.Permanent},
+		{"GET", "", busy, nil, awsretry.Transient},
+		{"", "", busy, nil, awsretry.Transient},
+		{"PUT", "", busy, nil, awsretry.Transient},
+		{"DELETE", "", nil, io.EOF, awsretry.Transient},
+		{"POST", "", busy, nil, awsretry.Permanent},
+		{"PATCH", "", busy, nil, awsretry.Permanent},
+		{"POST", "", nil, &net.DNSError{IsTimeout: true}, awsretry.Timeout},
+		{"POST", "Idempotency-Key", busy, nil, awsretry.Transient},
+		{"POST", "X-Idempotency-Key", nil, io.EOF, awsretry.Transient},
+		{"POST", "", nil, dial, awsretry.Transient},
+		{"POST", "", nil, errors.Join(io.ErrUnexpectedEOF, dial), awsretry.Permanent},
+		{"POST", "", nil, notRetried("REFUSED_STREAM"), awsretry.Transient},
+		{"POST", "", nil, notRetried("PROTOCOL_ERROR"), awsretry.Permanent},
+		{"POST", "", &http.Response{StatusCode: 429}, nil, awsretry.Throttled},
+		{"POST", "", ok, nil, awsretry.Success},
 	} {
-		a := awsretry.Attempt{Request: tt.req, Code: tt.code, Err: tt.err}
-		if tt.status > 0 {
-			a.Response = &http.Response{StatusCode: tt.status}
+		req := &http.Request{Method: tt.method, Header: http.Header{tt.key: {"1"}}}
+		a := &awsretry.Attempt{Request: req, Response: tt.resp, Err: tt.err}
+		if got := awsretry.IdempotentOnly(nil)(a); got != tt.want {
+			t.Errorf("%s %s, %v, %v: %v, want %v", tt.method, tt.key, tt.resp, tt.err, got, tt.want)
 		}
-		if got := awsretry.IdempotentOnly(nil)(&a); got != tt.want {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
-		}
+	}
+	if got := awsretry.IdempotentOnly(nil)(&awsretry.Attempt{Response: busy}); got != awsretry.Permanent {
+		t.Errorf("without a request: %v", got)
 	}
 	over := awsretry.IdempotentOnly(func(*awsretry.Attempt) awsretry.Class { return awsretry.Timeout })
-	ok := &http.Response{StatusCode: 200}
-	if got := over(&awsretry.Attempt{Request: plain("POST"), Response: ok}); got != awsretry.Permanent {
+	if got := over(&awsretry.Attempt{Request: &http.Request{Method: "POST"}, Response: ok}); got != awsretry.Permanent {
 		t.Errorf("over a policy of one's own: %v", got)
-	}
-}
-
-func TestClassString(t *testing.T) {
-	want := map[awsretry.Class]string{
-		awsretry.Success: "success", awsretry.Permanent: "permanent", awsretry.Transient: "transient",
-		awsretry.Timeout: "timeout", awsretry.Throttled: "throttled", 99: "unknown class",
-	}
-	for class, s := range want {
-		if class.String() != s {
-			t.Errorf("%d is %q, want %q", class, class, s)
-		}
-		retryable := class == awsretry.Transient || class == awsretry.Timeout || class == awsretry.Throttled
-		if class.Retryable() != retryable {
-			t.Errorf("%v.Retryable() is %v", class, class.Retryable())
-		}
 	}
 }
 

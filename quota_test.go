@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,18 +13,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/bucket"
-	"example.com/awsretry/internal/waittest"
 )
-
-// The kinds of buckets: without a clock, with a refill, with a line.
-var quotaKinds = []struct {
-	name   string
-	config QuotaConfig // without a capacity
-}{
-	{"successes only", QuotaConfig{}},
-	{"refill", QuotaConfig{RefillPerSecond: 1}},
-	{"refill and wait", QuotaConfig{RefillPerSecond: 1, Wait: true}},
-}
 
 // A vectorInt may be "min" or "max" in the vectors: the limits of int, which are
 // not those of every platform.
@@ -56,88 +44,43 @@ func TestQuotaVectors(t *testing.T) {
 	readVectors(t, "quota.json", &vectors)
 	for _, refill := range []float64{0, 1} { // no time passes, so a refill changes nothing
 		for _, vector := range vectors {
-			t.Run(fmt.Sprintf("%s, refill %v", vector.Name, refill), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					q := NewQuota(QuotaConfig{Capacity: vector.Capacity, RefillPerSecond: refill})
-					for i, step := range vector.Steps {
-						if step.Acquire != nil {
-							var want error
-							if step.Refused {
-								want = ErrQuotaExceeded
-							}
-							if err := q.Acquire(t.Context(), int(*step.Acquire)); err != want {
-								t.Errorf("step %d: Acquire(%d) returned %v, want %v", i, *step.Acquire, err, want)
-							}
-						}
-						if step.Release != nil {
-							q.Release(int(*step.Release))
-						}
-						if got := q.Tokens(); got != int(step.Tokens) {
-							t.Errorf("step %d: %d tokens, want %d", i, got, step.Tokens)
-						}
+			synctest.Test(t, func(t *testing.T) {
+				q := NewQuota(QuotaConfig{Capacity: vector.Capacity, RefillPerSecond: refill})
+				for i, step := range vector.Steps {
+					var got, want error
+					if step.Acquire != nil {
+						got = q.Acquire(t.Context(), int(*step.Acquire))
 					}
-				})
+					if step.Refused {
+						want = ErrQuotaExceeded
+					}
+					if step.Release != nil {
+						q.Release(int(*step.Release))
+					}
+					if got != want || q.Tokens() != int(step.Tokens) {
+						t.Errorf("%s, refill %v, step %d: %v, %d tokens; want %v, %d",
+							vector.Name, refill, i, got, q.Tokens(), want, step.Tokens)
+					}
+				}
 			})
 		}
 	}
 }
 
-// Ten tenths of a token are a whole one, also when they are added one by one,
-// and drawing it leaves no debt.
-func TestQuotaOfTenths(t *testing.T) {
+// Tokens come back one by one, up to the capacity, and not before they are whole.
+func TestQuotaRefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQuota(QuotaConfig{Capacity: 10, RefillPerSecond: 0.1})
-		if err := q.Acquire(t.Context(), 10); err != nil {
-			t.Fatal(err)
-		}
-		for i := range 100 {
-			if got, want := q.Tokens(), i/10-i/50*5; got != want {
-				t.Errorf("after %d s: %d tokens, want %d", i, got, want)
+		wantError(t, q.Acquire(t.Context(), 10), "")
+		for second := range 120 {
+			if got, want := q.Tokens(), min(second/10, 10); got != want {
+				t.Errorf("after %d s: %d tokens, want %d", second, got, want)
+			}
+			if err := q.Acquire(t.Context(), q.Tokens()+1); err != ErrQuotaExceeded {
+				t.Errorf("after %d s: %v", second, err)
 			}
 			time.Sleep(time.Second)
-			q.Release(1) // and back, so that the tenths are added up now
-			if err := q.Acquire(t.Context(), 1); err != nil {
-				t.Error(err)
-			}
-			if i%50 == 49 {
-				if got := q.Tokens(); got != 5 {
-					t.Errorf("after %d s: %d tokens, want 5", i+1, got)
-				}
-				if err := q.Acquire(t.Context(), 5); err != nil {
-					t.Errorf("after %d s: %v", i+1, err)
-				}
-				if got := q.refill.Tokens(); got < 0 {
-					t.Errorf("%v tokens", got)
-				}
-			}
 		}
-	})
-}
-
-func TestQuotaWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := NewQuota(QuotaConfig{Capacity: 10, RefillPerSecond: 1, Wait: true})
-		line := waittest.NewQueue()
-		for _, n := range []int{8, 5, 1, 10} { // the first leaves 2
-			line.Join(n, func() error { return q.Acquire(t.Context(), n) })
-		}
-		if got := q.Tokens(); got != 2 {
-			t.Errorf("%d tokens, want 2", got)
-		}
-		if got := q.soonest(1); got != 15*time.Second {
-			t.Errorf("one more token is expected in %v, want 15s", got)
-		}
-		if got := q.soonest(0); got != 0 {
-			t.Errorf("nothing is expected in %v", got)
-		}
-		time.Sleep(time.Second)
-		q.Release(1) // shortens every wait by a second
-		const s = time.Second
-		want := []waittest.End{{ID: 8}, {ID: 5, At: 2 * s}, {ID: 1, At: 3 * s}, {ID: 10, At: 13 * s}}
-		if got := line.Wait(); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-		wantNoLine(t, q.refill)
 	})
 }
 
@@ -145,23 +88,22 @@ func TestQuotaWait(t *testing.T) {
 // ended draws nothing.
 func TestQuotaRefuses(t *testing.T) {
 	cause := errors.New("the caller left")
-	for _, kind := range quotaKinds {
+	for _, c := range []QuotaConfig{{}, {RefillPerSecond: 1}, {RefillPerSecond: 1, Wait: true}} {
 		synctest.Test(t, func(t *testing.T) {
 			ended, cancel := context.WithCancelCause(t.Context())
 			cancel(cause)
-			kind.config.Capacity = 5
-			q, start := NewQuota(kind.config), time.Now()
+			c.Capacity = 5
+			q, start := NewQuota(c), time.Now()
 			for _, tt := range []struct {
 				ctx  context.Context
 				n    int
 				want error
 			}{
-				{t.Context(), 6, ErrQuotaExceeded}, {t.Context(), math.MaxInt, ErrQuotaExceeded},
-				{ended, 6, cause}, {ended, 1, cause}, {ended, 0, nil}, {ended, -1, nil},
+				{t.Context(), 6, ErrQuotaExceeded}, {ended, 6, cause}, {ended, 1, cause}, {ended, 0, nil}, {ended, -1, nil},
 			} {
 				if err := q.Acquire(tt.ctx, tt.n); err != tt.want || q.Tokens() != 5 || time.Since(start) != 0 {
-					t.Errorf("%s: Acquire(%d) returned %v after %v, want %v; %d tokens are left",
-						kind.name, tt.n, err, time.Since(start), tt.want, q.Tokens())
+					t.Errorf("%+v: Acquire(%d) returned %v after %v, want %v; %d tokens are left",
+						c, tt.n, err, time.Since(start), tt.want, q.Tokens())
 				}
 			}
 		})
@@ -170,10 +112,7 @@ func TestQuotaRefuses(t *testing.T) {
 
 func TestQuotaOfTheGreatestCapacity(t *testing.T) {
 	for _, c := range []QuotaConfig{
-		{},
-		{RefillPerSecond: math.MaxFloat64},
-		{RefillPerSecond: math.SmallestNonzeroFloat64},
-		{RefillPerSecond: bucket.MinRate, Wait: true},
+		{}, {RefillPerSecond: math.MaxFloat64}, {RefillPerSecond: bucket.MinRate, Wait: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c.Capacity = math.MaxInt
@@ -191,55 +130,40 @@ func TestQuotaOfTheGreatestCapacity(t *testing.T) {
 
 func TestQuotaConfigValidate(t *testing.T) {
 	const aRefill = "; it must be a finite number of tokens, 0 or more"
+	const aShare = "; it must be from 0 to 1, where 0 means a capacity that does not change"
 	const tooSlow = "Quota.Wait is true and Quota.RefillPerSecond is %v; " +
 		"it must be at least 2.2e-10, a token in 146 years, for a wait to end"
-	tests := []struct {
+	for _, test := range []struct {
 		config QuotaConfig
 		want   string // the error; "" for none
 	}{
-		{QuotaConfig{}, ""},
 		{QuotaConfig{InitialCost: 500}, ""},
-		{QuotaConfig{Capacity: -1, InitialCost: 501}, ""},
+		{QuotaConfig{Capacity: -1, InitialCost: 501, RefillPerSecond: 1e-300}, ""},
 		{QuotaConfig{Capacity: 1, RetryCost: 5, TimeoutCost: -1, ThrottlingCost: 7, SuccessIncrement: -9}, ""},
-		{QuotaConfig{RefillPerSecond: 0.1, Wait: true}, ""},
-		{QuotaConfig{RefillPerSecond: 1e-300}, ""},
 		{QuotaConfig{RefillPerSecond: bucket.MinRate, Wait: true}, ""},
+		{QuotaConfig{Share: 1}, ""},
 		{QuotaConfig{RefillPerSecond: -1}, "Quota.RefillPerSecond is -1" + aRefill},
 		{QuotaConfig{RefillPerSecond: math.NaN()}, "Quota.RefillPerSecond is NaN" + aRefill},
 		{QuotaConfig{RefillPerSecond: math.Inf(1)}, "Quota.RefillPerSecond is +Inf" + aRefill},
-		{QuotaConfig{RefillPerSecond: math.Inf(-1), Capacity: -1}, "Quota.RefillPerSecond is -Inf" + aRefill},
 		{QuotaConfig{Wait: true}, fmt.Sprintf(tooSlow, 0)},
 		{QuotaConfig{RefillPerSecond: 1e-300, Wait: true}, fmt.Sprintf(tooSlow, 1e-300)},
-		{QuotaConfig{InitialCost: -1}, "Quota.InitialCost is -1; it must be 0 or more"},
-		{QuotaConfig{Share: 1, Wait: false}, ""},
-		{QuotaConfig{Share: -.1}, "Quota.Share is -0.1; it must be from 0 to 1, where 0 means a capacity that does not change"},
-		{QuotaConfig{Share: math.NaN()}, "Quota.Share is NaN; it must be from 0 to 1, where 0 means a capacity that does not change"},
+		{QuotaConfig{Share: -.1}, "Quota.Share is -0.1" + aShare},
+		{QuotaConfig{Share: 1.1}, "Quota.Share is 1.1" + aShare},
 		{QuotaConfig{Share: .2, RefillPerSecond: 3}, "Quota.Share is 0.2, Quota.Capacity 0, Quota.InitialCost 0 and " +
 			"Quota.RefillPerSecond 3; with a Share, Capacity must not be negative and the others must be 0"},
+		{QuotaConfig{InitialCost: -1}, "Quota.InitialCost is -1; it must be 0 or more"},
 		{QuotaConfig{InitialCost: 501}, "Quota.InitialCost is 501; it must be at most Quota.Capacity, 500"},
 		{QuotaConfig{Capacity: 4, InitialCost: 5}, "Quota.InitialCost is 5; it must be at most Quota.Capacity, 4"},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(fmt.Sprintf("%+v", test.config), func(t *testing.T) {
-			got := ""
-			if err := test.config.validate(); err != nil {
-				got = err.Error()
-			}
-			if got != test.want {
-				t.Errorf("got  %q\nwant %q", got, test.want)
-			}
+			wantError(t, test.config.validate(), test.want)
 			if test.want == "" {
 				return
 			}
 			q := NewQuota(test.config)
-			for _, n := range []int{-1, 0, 1, math.MaxInt} {
-				if err := q.Acquire(t.Context(), n); err == nil || err.Error() != "awsretry: "+test.want {
-					t.Errorf("Acquire(%d) returned %v", n, err)
-				}
-				q.Release(n)
-				if got := q.Tokens(); got != 0 {
-					t.Errorf("%d tokens", got)
-				}
+			wantError(t, q.Acquire(t.Context(), 0), "awsretry: "+test.want)
+			if q.Release(1); q.Tokens() != 0 {
+				t.Errorf("%d tokens", q.Tokens())
 			}
 		})
 	}
@@ -254,50 +178,32 @@ func TestZeroQuotaRefusesEverything(t *testing.T) {
 }
 
 // Everybody returns what they drew, so that in the end the bucket has as many
-// tokens as before. It is never full, which would hide a loss.
+// tokens as before. It is never full, which would hide a loss. A bucket with a
+// refill is guarded by internal/bucket.
 func TestQuotaConcurrently(t *testing.T) {
-	const callers, capacity, drawn = 64, 1000, 900
-	for _, kind := range quotaKinds {
-		t.Run(kind.name, func(t *testing.T) {
-			c, rounds := kind.config, 20_000
-			if c.Wait {
-				rounds = 2000
-			}
-			c.Capacity = capacity
-			c.RefillPerSecond *= 1e-9 // too slow to matter
-			q := NewQuota(c)
-			if err := q.Acquire(t.Context(), drawn); err != nil {
-				t.Fatal(err)
-			}
-			var inUse atomic.Int64
-			var wg sync.WaitGroup
-			for i := range callers {
-				wg.Go(func() {
-					for j := range rounds {
-						n := 1 + (i+j)%13
-						ctx, cancel := t.Context(), func() {}
-						if c.Wait && j%50 == 0 {
-							ctx, cancel = waittest.CancelAfter(ctx, 20*time.Microsecond, context.DeadlineExceeded)
-						}
-						switch err := q.Acquire(ctx, n); {
-						case err == nil:
-							now, left := inUse.Add(int64(n)), q.Tokens()
-							if now > capacity-drawn || left < 0 || left > capacity-drawn {
-								t.Errorf("%d tokens are drawn, and %d left, of %d", now, left, capacity-drawn)
-							}
-							inUse.Add(int64(-n))
-							q.Release(n)
-						case c.Wait && !errors.Is(err, context.DeadlineExceeded), !c.Wait && err != ErrQuotaExceeded:
-							t.Error(err)
-						}
-						cancel()
-					}
-				})
-			}
-			wg.Wait()
-			if got := q.Tokens(); got != capacity-drawn {
-				t.Errorf("%d tokens in the end, want %d", got, capacity-drawn)
+	const callers, rounds, capacity, drawn = 64, 20_000, 1000, 900
+	q := NewQuota(QuotaConfig{Capacity: capacity})
+	wantError(t, q.Acquire(t.Context(), drawn), "")
+	var inUse atomic.Int64
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for j := range rounds {
+				n := 1 + (i+j)%13
+				if err := q.Acquire(t.Context(), n); err != nil {
+					continue
+				}
+				now, left := inUse.Add(int64(n)), q.Tokens()
+				if now > capacity-drawn || left < 0 || left > capacity-drawn {
+					t.Errorf("%d tokens are drawn, and %d left, of %d", now, left, capacity-drawn)
+				}
+				inUse.Add(int64(-n))
+				q.Release(n)
 			}
 		})
+	}
+	wg.Wait()
+	if got := q.Tokens(); got != capacity-drawn {
+		t.Errorf("%d tokens in the end, want %d", got, capacity-drawn)
 	}
 }

@@ -71,31 +71,19 @@ func TestResolveEnvironment(t *testing.T) {
 		{mode, "standard", "standard (environment AWS_RETRY_MODE), 3, classic"},
 		{mode, "adaptive", "adaptive (environment AWS_RETRY_MODE), 3, classic"},
 		{mode, " LeGaCy\n", "legacy (environment AWS_RETRY_MODE), 4, classic"},
-		{attempts, " ", "standard, 3, classic"},
 		{attempts, "1", "standard, 1 (environment AWS_MAX_ATTEMPTS), classic"},
-		{attempts, " 3 ", "standard, 3 (environment AWS_MAX_ATTEMPTS), classic"},
-		{attempts, "0000000000000000000007", "standard, 7 (environment AWS_MAX_ATTEMPTS), classic"},
-		{attempts, "2147483647", "standard, 2147483647 (environment AWS_MAX_ATTEMPTS), classic"},
+		{attempts, " 0000000000000000000007 ", "standard, 7 (environment AWS_MAX_ATTEMPTS), classic"},
 		{revision, "", "standard, 3, classic"},
 		{revision, " TRUE ", "standard, 3, 2026 (environment AWS_NEW_RETRIES_2026)"},
 		{revision, "False", "standard, 3, classic (environment AWS_NEW_RETRIES_2026)"},
 		{mode, "fast", allowedModes},
 		{mode, "standard,", allowedModes},
-		{mode, "adaptİve", allowedModes},
 		{mode, "ſtandard", allowedModes},
-		{mode, "standard\nx", allowedModes},
 		{attempts, "0", allowedAttempts},
-		{attempts, "00", allowedAttempts},
-		{attempts, "-1", allowedAttempts},
 		{attempts, "+3", allowedAttempts},
-		{attempts, "3.0", allowedAttempts},
-		{attempts, "3e0", allowedAttempts},
 		{attempts, "0x3", allowedAttempts},
-		{attempts, "1_0", allowedAttempts},
-		{attempts, "٣", allowedAttempts},
 		{attempts, "99999999999999999999", allowedAttempts + tooMany},
 		{revision, "1", allowedRevision},
-		{revision, "falſe", allowedRevision},
 	} {
 		t.Run(tt.variable+"="+tt.value, func(t *testing.T) {
 			if strings.HasPrefix(tt.want, "it must be") {
@@ -137,11 +125,6 @@ max_attempts = 2
 [profile continued]
 retry_mode = standard
   adaptive
-[profile nested]
-max_attempts = 1
-  retries = 7
-[profile quotes]
-retry_mode = "adaptive"
 [profile long]
 retry_mode = x` + strings.Repeat("é", 100) + `
 `
@@ -179,8 +162,6 @@ func TestResolveOrder(t *testing.T) {
 	}{
 		{"default profile", "", nil,
 			"legacy (CONFIG [default] retry_mode), 2 (CONFIG [default] max_attempts), classic"},
-		{"default profile by its name", "default", nil,
-			"legacy (CONFIG [default] retry_mode), 2 (CONFIG [default] max_attempts), classic"},
 		{"config file", " config ", nil,
 			"legacy (CONFIG [profile config] retry_mode), 2 (CONFIG [profile config] max_attempts), classic"},
 		{"credentials file", "credentials", nil, "standard, 9 (CREDENTIALS [credentials] max_attempts), classic"},
@@ -197,8 +178,6 @@ func TestResolveOrder(t *testing.T) {
 		{"the strongest value must be valid", "invalid", nil,
 			`awsretry: CREDENTIALS [invalid] max_attempts is "0"; ` + allowedAttempts},
 		{"profile without settings", "empty", nil, "standard, 3, classic"},
-		{"default attempts of another mode", "empty", map[string]string{"AWS_RETRY_MODE": "legacy"},
-			"legacy (environment AWS_RETRY_MODE), 4, classic"},
 		{"profile in neither file", "stray", map[string]string{"AWS_RETRY_MODE": "legacy", "AWS_MAX_ATTEMPTS": "1"},
 			`awsretry: environment AWS_PROFILE is "stray"; it must be a profile that is in ` +
 				`CONFIG as [profile NAME] or in CREDENTIALS as [NAME], named with letters, digits and -/.%@_:+`},
@@ -209,9 +188,6 @@ func TestResolveOrder(t *testing.T) {
 				"and under a value the lines indented deeper than it that continue it"},
 		{"continued on another line", "continued", nil, `awsretry: CONFIG [profile continued] retry_mode is ` +
 			`"standard" and goes on in line 26, which is indented; ` + allowedModes},
-		{"nested block", "nested", nil, `awsretry: CONFIG [profile nested] max_attempts is ` +
-			`"1" and goes on in line 29, which is indented; ` + allowedAttempts},
-		{"quotes", "quotes", nil, `awsretry: CONFIG [profile quotes] retry_mode is "\"adaptive\""; ` + allowedModes},
 		{"long, cut before a letter", "long", nil, `awsretry: CONFIG [profile long] retry_mode is "x` +
 			strings.Repeat("é", 39) + `"… (201 bytes); ` + allowedModes},
 	} {
@@ -225,30 +201,6 @@ func TestResolveOrder(t *testing.T) {
 	}
 }
 
-func FuzzSetting(f *testing.F) {
-	f.Add("adaptive", 0)
-	f.Add("7", 3)
-	f.Add(strings.Repeat("9", 100), 0)
-	f.Add("M\xfcller", 0)
-	f.Fuzz(func(t *testing.T, text string, continuedAt int) {
-		s := setting{text, "file", continuedAt}
-		_, modeFrom, modeErr := s.mode()
-		attempts, attemptsFrom, attemptsErr := s.maxAttempts(Standard)
-		_, revisionFrom, revisionErr := s.revision()
-		if attemptsErr == nil && attempts < 1 {
-			t.Errorf("got %d attempts", attempts)
-		}
-		for from, err := range map[string]error{modeFrom: modeErr, attemptsFrom: attemptsErr, revisionFrom: revisionErr} {
-			switch {
-			case err == nil && (from == "" || text != "" && continuedAt != 0):
-				t.Errorf("a setting from %q has no error", from)
-			case err != nil && (!strings.HasPrefix(err.Error(), "awsretry: file is ") || len(err.Error()) > 1000):
-				t.Errorf("got error %q", err)
-			}
-		}
-	})
-}
-
 // Each file sets max_attempts to another number.
 func TestResolvePaths(t *testing.T) {
 	home := awsHome(t, "[default]\nmax_attempts = 11\n", "")
@@ -260,39 +212,30 @@ func TestResolvePaths(t *testing.T) {
 	none := filepath.Join(home, "none")
 	const config, credentials = "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"
 	for _, tt := range []struct {
-		name   string
 		env    map[string]string
 		source Source
 		want   int
 	}{
-		{"home", nil, Source{}, 11},
-		{"credentials in home", map[string]string{"HOME": other}, Source{}, 13},
-		{"config", map[string]string{config: named}, Source{}, 14},
-		{"config below home", map[string]string{config: "~/config in home"}, Source{}, 17},
-		{"config that is missing", map[string]string{config: none}, Source{}, 3},
-		{"config in another user's home", map[string]string{config: "~root/none"}, Source{}, 3},
-		{"credentials", map[string]string{credentials: filepath.Join(other, ".aws", "credentials")}, Source{}, 13},
-		{"credentials below home", map[string]string{credentials: "~/config in home"}, Source{}, 17},
-		{"one file for both", map[string]string{config: named, credentials: named}, Source{}, 14},
-		{"ConfigFile first", map[string]string{config: named}, Source{ConfigFile: inHome}, 17},
-		{"ConfigFile that is missing", map[string]string{config: named}, Source{ConfigFile: none}, 3},
-		{"ConfigFile with a ~", nil, Source{ConfigFile: "~/config in home"}, 3},
-		{"CredentialsFile first", map[string]string{credentials: inHome}, Source{CredentialsFile: named}, 14},
-		{"profile", map[string]string{config: named, "AWS_PROFILE": "p"}, Source{}, 15},
-		{"Profile first", map[string]string{config: named, "AWS_PROFILE": "p"}, Source{Profile: "q"}, 16},
-		{"home that is not a directory", map[string]string{"HOME": os.DevNull}, Source{}, 3},
+		{nil, Source{}, 11},
+		{map[string]string{"HOME": other}, Source{}, 13},
+		{map[string]string{config: named}, Source{}, 14},
+		{map[string]string{config: "~/config in home"}, Source{}, 17},
+		{map[string]string{config: none}, Source{}, 3},
+		{map[string]string{config: "~root/none"}, Source{}, 3}, // another user's home
+		{map[string]string{credentials: "~/config in home"}, Source{}, 17},
+		{map[string]string{config: named}, Source{ConfigFile: inHome}, 17},
+		{map[string]string{config: named}, Source{ConfigFile: none}, 3},
+		{nil, Source{ConfigFile: "~/config in home"}, 3},
+		{map[string]string{credentials: inHome}, Source{CredentialsFile: named}, 14},
+		{map[string]string{config: named, "AWS_PROFILE": "p"}, Source{}, 15},
+		{map[string]string{config: named, "AWS_PROFILE": "p"}, Source{Profile: "q"}, 16},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if runtime.GOOS == "windows" && tt.env["HOME"] == os.DevNull {
-				t.Skip("NUL is not a file there")
-			}
-			env := map[string]string{"HOME": home}
-			maps.Copy(env, tt.env)
-			tt.source.Getenv = getenvOf(env)
-			if s, err := tt.source.Resolve(); err != nil || s.MaxAttempts != tt.want {
-				t.Errorf("got %d from %s, %v; want %d", s.MaxAttempts, s.MaxAttemptsFrom, err, tt.want)
-			}
-		})
+		env := map[string]string{"HOME": home}
+		maps.Copy(env, tt.env)
+		tt.source.Getenv = getenvOf(env)
+		if s, err := tt.source.Resolve(); err != nil || s.MaxAttempts != tt.want {
+			t.Errorf("%v, %+v: got %d from %s, %v; want %d", tt.env, tt.source, s.MaxAttempts, s.MaxAttemptsFrom, err, tt.want)
+		}
 	}
 }
 
@@ -307,14 +250,6 @@ func TestResolveFileErrors(t *testing.T) {
 			!strings.HasPrefix(err.Error(), "awsretry: open ") {
 			t.Errorf("got %+v, %v; want an error of the file system", s, err)
 		}
-	}
-}
-
-func TestSourceFiles(t *testing.T) {
-	env := map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "~/c", "HOME": "h"}
-	source := Source{ConfigFile: "e", Getenv: getenvOf(env)}
-	if config, credentials := source.Files(); config != "e" || credentials != filepath.Join("h", "c") {
-		t.Errorf("got %s and %s", config, credentials)
 	}
 }
 
@@ -337,14 +272,12 @@ func TestUnknownHome(t *testing.T) {
 
 func TestZeroSourceReadsThisProcess(t *testing.T) {
 	home := awsHome(t, "[profile p]\nmax_attempts = 7\n", "[p]\nretry_mode = legacy\n")
-	for _, name := range []string{
-		"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_RETRY_MODE", "AWS_MAX_ATTEMPTS",
+	for name, value := range map[string]string{
+		"AWS_CONFIG_FILE": "", "AWS_SHARED_CREDENTIALS_FILE": "", "AWS_RETRY_MODE": "", "AWS_MAX_ATTEMPTS": "",
+		"HOME": home, "AWS_PROFILE": "p", "AWS_NEW_RETRIES_2026": "TRUE",
 	} {
-		t.Setenv(name, "")
+		t.Setenv(name, value)
 	}
-	t.Setenv("HOME", home)
-	t.Setenv("AWS_PROFILE", "p")
-	t.Setenv("AWS_NEW_RETRIES_2026", "TRUE")
 	aws := filepath.Join(home, ".aws") + string(filepath.Separator)
 	want := fmt.Sprintf("legacy (%scredentials [p] retry_mode), 7 (%sconfig [profile p] max_attempts), "+
 		"2026 (environment AWS_NEW_RETRIES_2026)", aws, aws)

@@ -58,14 +58,6 @@ func (q *Queue) Wait() []End {
 	return q.Ended()
 }
 
-// InOrder reports whether the callers whose waits ended without an error were
-// served in the order of their IDs.
-func InOrder(ends []End) bool {
-	served := slices.DeleteFunc(slices.Clone(ends), func(e End) bool { return e.Err != nil })
-	slices.SortFunc(served, func(a, b End) int { return a.ID - b.ID })
-	return slices.IsSortedFunc(served, func(a, b End) int { return cmp.Compare(a.At, b.At) })
-}
-
 // CancelAfter returns a context that ends after d with the cause, and has no
 // deadline.
 func CancelAfter(ctx context.Context, d time.Duration, cause error) (context.Context, func()) {
