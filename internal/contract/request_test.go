@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,7 +64,7 @@ func TestSDKHeadersLeaveASignatureAlone(t *testing.T) {
 			var got string
 			tr := retrying(func(req *http.Request) (*http.Response, error) {
 				got = req.Header.Get("Amz-Sdk-Request")
-				return httpfake.Response(req, 200, http.NoBody), nil
+				return ok(req, http.NoBody)
 			})
 			tr.SDKHeaders, tr.Prepare = true, tt.prepare
 			req := httpfake.Request(t, t.Context(), "POST", nil)
@@ -203,7 +202,6 @@ func TestPrepareFails(t *testing.T) {
 // which may live for long, does not keep it.
 func TestAttemptThatPrepareEnds(t *testing.T) {
 	for name, prepare := range map[string]func(*http.Request) error{
-		"error": func(*http.Request) error { return errReset },
 		"panic": func(*http.Request) error { panic("prepare") },
 		"another body": func(req *http.Request) error {
 			req.Body = io.NopCloser(strings.NewReader("other"))
@@ -217,10 +215,7 @@ func TestAttemptThatPrepareEnds(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %s, attempt %d", name, kind, on), func(t *testing.T) {
 					sent := bodyKinds[kind](t, "the body")
 					var attempt context.Context
-					tr := retrying(func(req *http.Request) (*http.Response, error) {
-						req.Body.Close()
-						return httpfake.Response(req, 503, http.NoBody), nil
-					})
+					tr := retrying(always(busy))
 					prepares(on, func(req *http.Request) error {
 						attempt = req.Context()
 						return prepare(req)
@@ -267,41 +262,40 @@ func TestLentBodyIsClosedWherePrepareEndsTheAttempt(t *testing.T) {
 // Prepare.
 func TestContextOfPrepare(t *testing.T) {
 	type key struct{}
-	deadline := within(t, time.Hour)
-	for name, ctx := range map[string]context.Context{"": t.Context(), "an hour": deadline} {
-		for _, legacy := range []chan struct{}{nil, make(chan struct{})} {
-			for _, timeout := range timeouts {
-				name := fmt.Sprintf("deadline %s, Request.Cancel %v, AttemptTimeout %v", name, legacy != nil, timeout)
-				t.Run(name, func(t *testing.T) {
-					var seen []string
-					tr := retrying(func(req *http.Request) (*http.Response, error) {
-						ctx := req.Context()
-						until, limited := ctx.Deadline()
-						if timeout > 0 && (!limited || time.Until(until) > timeout) {
-							t.Errorf("Base's deadline is %v, %v", until, limited)
-						}
-						seen = append(seen, fmt.Sprint(ctx.Value(key{}), awsretry.AttemptNumber(ctx), context.Cause(ctx)))
-						return httpfake.Response(req, 503, http.NoBody), nil
-					})
-					tr.AttemptTimeout, tr.MaxAttempts = timeout, 2
-					tr.Prepare = func(req *http.Request, n int) error {
-						got, ok := req.Context().Deadline()
-						if want, has := ctx.Deadline(); got != want || ok != has {
-							t.Errorf("the deadline is %v, %v; want %v, %v", got, ok, want, has)
-						}
-						*req = *req.WithContext(context.WithValue(req.Context(), key{}, fmt.Sprint("value ", n)))
-						return nil
-					}
-					req := httpfake.Request(t, ctx, "GET", nil)
-					req.Cancel = legacy
-					send(tr, req).wantBody(t, "")
-					want := []string{fmt.Sprint("value 1", 1, nil), fmt.Sprint("value 2", 2, nil)}
-					if !slices.Equal(seen, want) {
-						t.Errorf("Base sees %q, want %q", seen, want)
-					}
-				})
+	for _, tt := range []struct {
+		deadline, timeout time.Duration
+		cancel            chan struct{} // Request.Cancel
+	}{
+		{0, 0, nil}, {0, time.Minute, nil}, {time.Hour, time.Minute, nil}, {time.Hour, 0, make(chan struct{})},
+	} {
+		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
+			ctx := within(t, tt.deadline)
+			var seen []string
+			tr := retrying(func(req *http.Request) (*http.Response, error) {
+				ctx := req.Context()
+				until, limited := ctx.Deadline()
+				if tt.timeout > 0 && (!limited || time.Until(until) > tt.timeout) {
+					t.Errorf("Base's deadline is %v, %v", until, limited)
+				}
+				seen = append(seen, fmt.Sprint(ctx.Value(key{}), awsretry.AttemptNumber(ctx), context.Cause(ctx)))
+				return busy(req, http.NoBody)
+			})
+			tr.AttemptTimeout, tr.MaxAttempts = tt.timeout, 2
+			tr.Prepare = func(req *http.Request, n int) error {
+				got, ok := req.Context().Deadline()
+				if want, has := ctx.Deadline(); got != want || ok != has {
+					t.Errorf("the deadline is %v, %v; want %v, %v", got, ok, want, has)
+				}
+				*req = *req.WithContext(context.WithValue(req.Context(), key{}, fmt.Sprint("value ", n)))
+				return nil
 			}
-		}
+			req := httpfake.Request(t, ctx, "GET", nil)
+			req.Cancel = tt.cancel
+			send(tr, req).wantBody(t, "")
+			if want := []string{fmt.Sprint("value 1", 1, nil), fmt.Sprint("value 2", 2, nil)}; !slices.Equal(seen, want) {
+				t.Errorf("Base sees %q, want %q", seen, want)
+			}
+		})
 	}
 }
 
@@ -309,62 +303,48 @@ func TestContextOfPrepare(t *testing.T) {
 // or not. The error is that of the context then, with its cause, and not one of
 // Prepare.
 func TestCancelInPrepare(t *testing.T) {
-	for _, waits := range []bool{false, true} {
-		for _, cause := range []error{errGone, context.Canceled} {
-			for on := 1; on <= 2; on++ {
-				inBubble(t, fmt.Sprintf("waits %v, %v, attempt %d", waits, cause, on), func(t *testing.T) {
-					ctx, cancel := context.WithCancelCause(t.Context())
-					defer cancel(nil)
-					var sends atomic.Int32
-					tr := retrying(func(req *http.Request) (*http.Response, error) {
-						sends.Add(1)
-						return httpfake.Response(req, 503, http.NoBody), nil
-					})
-					prepares(on, func(req *http.Request) error {
-						if !waits {
-							cancel(cause)
-							return nil
-						}
-						time.AfterFunc(time.Second, func() { cancel(cause) })
-						<-req.Context().Done()
-						return req.Context().Err()
-					})(tr)
-					r := send(tr, httpfake.Request(t, ctx, "GET", nil))
-					r.want(t, 0, awsretry.StopCanceled, r.took.Truncate(time.Second))
-					r.wantIs(t, cause, context.Canceled)
-					if wantTokens(t, tr, 500); int(sends.Load()) != on-1 {
-						t.Errorf("%d attempts", sends.Load())
+	for _, waits := range []time.Duration{0, time.Second} {
+		for on := 1; on <= 2; on++ {
+			inBubble(t, fmt.Sprintf("waits %v, attempt %d", waits, on), func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				sends := 0
+				tr := retrying(func(req *http.Request) (*http.Response, error) { sends++; return busy(req, http.NoBody) })
+				prepares(on, func(req *http.Request) error {
+					if waits == 0 {
+						cancel(errGone)
+						return nil
 					}
-				})
-			}
+					time.AfterFunc(waits, func() { cancel(errGone) })
+					<-req.Context().Done()
+					return req.Context().Err()
+				})(tr)
+				r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+				r.want(t, 0, awsretry.StopCanceled, waits)
+				r.wantIs(t, errGone, context.Canceled)
+				if wantTokens(t, tr, 500); sends != on-1 {
+					t.Errorf("%d attempts", sends)
+				}
+			})
 		}
 	}
 }
 
 // What Prepare starts may go on asking for the deadline of the attempt's
-// context, which the timeout brings forward when the attempt is sent.
+// context, which the timeout brings forward when the attempt is sent. The race
+// detector judges.
 func TestDeadlineDuringTheSend(t *testing.T) {
 	var asking sync.WaitGroup
-	done := make(chan struct{})
 	tr := retrying(httpfake.Statuses(503, 200))
 	tr.AttemptTimeout = time.Minute
 	tr.Prepare = func(req *http.Request, _ int) error {
-		ctx, started := req.Context(), make(chan struct{})
 		asking.Go(func() {
-			close(started)
-			for {
-				ctx.Deadline()
-				select {
-				case <-done:
-					return
-				default:
-				}
+			for range 1000 {
+				req.Context().Deadline()
 			}
 		})
-		<-started
 		return nil
 	}
 	sendGet(t, tr).wantBody(t, "")
-	close(done)
 	asking.Wait()
 }
