@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,43 +53,6 @@ func readAll(t *testing.T, client *http.Client, req *http.Request) (*http.Respon
 	resp := send(httpfake.Base(client.Do), req).response(t)
 	got, err := readToEnd(resp)
 	return resp, got, err
-}
-
-// Connections of net/http break in the middle of the body. The rest is asked
-// for where the redirect led, with the cookies and the header of that request.
-func TestResumeOverConnections(t *testing.T) {
-	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
-		inBubble(t, protocol, func(t *testing.T) {
-			var got []string
-			client, server := resumeOver(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-				h := r.Header
-				got = append(got, strings.Join(
-					[]string{r.URL.Path, h.Get("Range"), h.Get("If-Range"), h.Get("Cookie"), h.Get("X-Own")}, " "))
-				if r.URL.Path == "/path" {
-					http.SetCookie(w, &http.Cookie{Name: "session", Value: "42"})
-					http.Redirect(w, r, "/object", http.StatusFound)
-					return
-				}
-				serveCut(w, r)
-			})
-			client.Jar, _ = cookiejar.New(nil)
-			req := server.Request(t, "GET", nil)
-			req.Header.Set("X-Own", "mine")
-			if _, body, err := readAll(t, client, req); body != httpfake.Text(objectSize) || err != nil {
-				t.Errorf("%d bytes, or others; %v", len(body), err)
-			}
-			want := []string{
-				"/path    mine",
-				"/object   session=42 mine",
-				`/object bytes=30000- "v1" session=42 mine`,
-				`/object bytes=60000- "v1" session=42 mine`,
-				`/object bytes=90000- "v1" session=42 mine`,
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("the requests were %q", got)
-			}
-		})
-	}
 }
 
 // An HTTP/2 stream that breaks off proves that its connection lives: the rest,
