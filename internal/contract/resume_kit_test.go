@@ -171,8 +171,6 @@ func (b *hangingReader) Read(p []byte) (int, error) {
 	select {
 	case <-b.req.Context().Done():
 		return 0, b.req.Context().Err()
-	case <-b.req.Cancel:
-		return 0, errors.New("request canceled")
 	case <-b.closed:
 		return 0, http.ErrBodyReadAfterClose
 	}

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -297,4 +299,58 @@ func TestResumeIsObserved(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The trailers are those of the response that ends the body, even if the first
+// one did not announce them.
+func TestTrailersOfAResumedBody(t *testing.T) {
+	for _, announced := range []edits{nil, {withTrailer}} {
+		o := &object{breaks: broken100, first: announced, second: edits{func(r *http.Response) {
+			r.Trailer = http.Header{"Sum": {"42"}}
+		}}}
+		tr := continuing(o)
+		tr.Backoff = contract.Delay(0)
+		resp := sendGet(t, tr).response(t)
+		if got, err := readToEnd(resp); err != nil || got != letters || resp.Trailer.Get("Sum") != "42" {
+			t.Errorf("%d bytes, %v, trailers %v", len(got), err, resp.Trailer)
+		}
+	}
+}
+
+// A cuttingWriter ends the response after some bytes of its body, in HTTP/2 by
+// resetting the stream.
+type cuttingWriter struct {
+	http.ResponseWriter
+	left int
+}
+
+func (w *cuttingWriter) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p[:min(len(p), w.left)])
+	if w.left -= n; w.left == 0 && err == nil {
+		http.NewResponseController(w.ResponseWriter).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	return n, err
+}
+
+// An HTTP/2 stream that breaks off proves that its connection lives: a retry,
+// and the rest, go over the same one.
+func TestBrokenStreamsKeepTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		content := httpfake.Text(100_000)
+		var clients []string
+		server := httpfake.Serve(t, "HTTP/2", func(w http.ResponseWriter, r *http.Request) {
+			if clients = append(clients, r.RemoteAddr); len(clients) == 1 { // before the header
+				panic(http.ErrAbortHandler)
+			}
+			w.Header().Set("ETag", `"v1"`)
+			http.ServeContent(&cuttingWriter{w, 30_000}, r, "", time.Time{}, strings.NewReader(content))
+		})
+		tr := continuing(server.Base)
+		defer tr.CloseIdleConnections()
+		send(tr, server.Request(t, "GET", nil)).wantBody(t, content)
+		if !slices.Equal(clients, slices.Repeat(clients[:1], 5)) {
+			t.Errorf("the connections were %q", clients)
+		}
+	})
 }

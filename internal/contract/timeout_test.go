@@ -111,35 +111,6 @@ func TestAttemptTimeout(t *testing.T) {
 	}
 }
 
-// Base sees the earlier of the attempt's deadline and the caller's.
-func TestDeadlineOfAnAttempt(t *testing.T) {
-	for _, tt := range []struct{ timeout, callers, want time.Duration }{
-		{10 * time.Second, time.Hour, 10 * time.Second},
-		{2 * time.Second, time.Second, time.Second},
-	} {
-		inBubble(t, tt.want.String(), func(t *testing.T) {
-			tr := once(func(req *http.Request) (*http.Response, error) {
-				if deadline, ok := req.Context().Deadline(); !ok || time.Until(deadline) != tt.want {
-					t.Errorf("the deadline is in %v", time.Until(deadline))
-				}
-				return hangs(req, nil)
-			})
-			tr.AttemptTimeout = tt.timeout
-			r := send(tr, httpfake.Request(t, within(t, tt.callers), "GET", nil))
-			if tt.want == tt.timeout {
-				wantTimeoutError(t, r.err)
-				return
-			}
-			r.want(t, 0, awsretry.StopDeadline, tt.want)
-			r.wantIs(t, context.DeadlineExceeded)
-			e := new(awsretry.Error)
-			if !errors.As(r.err, &e) || e.Attempts != 1 || !e.Timeout() || strings.Contains(r.err.Error(), "AttemptTimeout") {
-				t.Errorf("%v is not the caller's deadline", r.err)
-			}
-		})
-	}
-}
-
 // The context of an attempt ends at the end of its body, with its Close, or
 // with the attempt if that has no body. That of a response that is retried has
 // ended before the retry.
