@@ -42,7 +42,7 @@ func TestPeek(t *testing.T) {
 		change func(*transport)
 		stop   awsretry.Stop
 		took   time.Duration // and less than a second for what is left of a response
-		cut    bool // the last body breaks off too
+		cut    bool          // the last body breaks off too
 	}{
 		{name: "a success", bodies: []string{"ok\nmore\n"}, took: slow},
 		{name: "a failure", bodies: []string{"busy\nmore\n", "ok\n"}, stop: awsretry.StopSuccess, took: 2 * slow},
