@@ -213,35 +213,6 @@ func TestWaitForAReadEnds(t *testing.T) {
 	}
 }
 
-// While a response is kept, for a Read of the request body or for the delay,
-// its AttemptTimeout does not run.
-func TestTimeoutStandsStillDuringARead(t *testing.T) {
-	for name, tt := range map[string]struct {
-		tr     *transport
-		source io.Reader // which hangs longer than the timeout
-	}{
-		"Read": {&transport{AttemptTimeout: time.Second, Backoff: contract.Delay(0)}, everyNow(time.Hour)},
-		"delay, then Read": {&transport{
-			Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true}, AttemptTimeout: 5 * time.Second,
-			Backoff: contract.Delay(10 * time.Second), MaxBodyBuffer: 10,
-		}, everyNow(time.Second, httpfake.Text(20), "b", "c", "d", "e")},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			data := httpfake.Text(3 << 16)
-			tt.tr.Base = receiving(func(req *http.Request, _ io.ReadCloser) (*http.Response, error) {
-				body := httpfake.NewBody(until(req.Context(), strings.NewReader(data)))
-				return httpfake.Response(req, 503, body, "Content-Type", "image/png"), nil
-			})
-			r := send(tt.tr, httpfake.Request(t, t.Context(), "PUT", tt.source))
-			time.Sleep(tt.tr.AttemptTimeout / 2)
-			if r.wantBody(t, data); r.stop != awsretry.StopBody {
-				t.Errorf("%v", r)
-			}
-			time.Sleep(2 * time.Hour)
-		})
-	}
-}
-
 // Over a connection an attempt ends at once when the caller cancels or its time
 // is up, even if its request body hangs. The HTTP/1 of net/http would wait for
 // the body.

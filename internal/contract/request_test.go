@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,6 +260,7 @@ func TestContextOfPrepare(t *testing.T) {
 				}
 				*req = *req.WithContext(context.WithValue(req.Context(), key{}, fmt.Sprint("value ", n)))
 				req.Header.Set("Date", "now")
+				go req.Context().Deadline() // of which the race detector judges
 				return nil
 			}
 			req := httpfake.Request(t, ctx, "GET", nil)
@@ -304,23 +304,4 @@ func TestCancelInPrepare(t *testing.T) {
 			})
 		}
 	}
-}
-
-// What Prepare starts may go on asking for the deadline of the attempt's
-// context, which the timeout brings forward when the attempt is sent. The race
-// detector judges.
-func TestDeadlineDuringTheSend(t *testing.T) {
-	var asking sync.WaitGroup
-	tr := retrying(httpfake.Statuses(503, 200))
-	tr.AttemptTimeout = time.Minute
-	tr.Prepare = func(req *http.Request, _ int) error {
-		asking.Go(func() {
-			for range 1000 {
-				req.Context().Deadline()
-			}
-		})
-		return nil
-	}
-	sendGet(t, tr).wantBody(t, "")
-	asking.Wait()
 }

@@ -1,7 +1,6 @@
 package contract_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -143,22 +142,4 @@ func TestResumeWaitsForTokens(t *testing.T) {
 			o.wantClosed(t)
 		})
 	}
-}
-
-// In adaptive mode the request for the rest takes a send token. With FailFast
-// the body ends where there is none.
-func TestResumeTakesASendToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &object{breaks: []int{0, 100}, first: edits{withStatus(429)}}
-		tr := continuing(o)
-		failFast(tr)
-		send(tr, httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)).response(t).Body.Close()
-		time.Sleep(2 * time.Second) // one token at the lowest rate
-		_, err := readToEnd(sendGet(t, tr).response(t))
-		wantBrokenOff(t, err, awsretry.StopRateLimit, 100)
-		if !errors.Is(err, awsretry.ErrRateLimited) || !errors.Is(err, errBroken) {
-			t.Error(err)
-		}
-		o.wantClosed(t)
-	})
 }

@@ -157,31 +157,44 @@ func TestAttemptContextEndsWithTheBody(t *testing.T) {
 	}
 }
 
-// While RoundTrip keeps a response through a delay, its AttemptTimeout
-// does not run.
-func TestTimeoutStandsStillInTheDelay(t *testing.T) {
-	for name, tr := range map[string]*transport{
-		"long poll": {LongPoll: func(*http.Request) bool { return true }, Quota: awsretry.QuotaConfig{Capacity: 1}},
-		"fail fast": {Mode: awsretry.Adaptive,
-			RateLimit: awsretry.RateLimitConfig{FailFast: true, MinFillRate: 1e-3, Beta: 1e-6}},
+// While RoundTrip keeps a response, for the delay or for a Read of the request
+// body, its AttemptTimeout does not run.
+func TestTimeoutStandsStill(t *testing.T) {
+	for name, tt := range map[string]struct {
+		tr     *transport
+		source io.Reader // of the request
+		stop   awsretry.Stop
+	}{
+		"long poll": {&transport{
+			LongPoll: func(*http.Request) bool { return true }, Quota: quota{Capacity: 1},
+		}, nil, awsretry.StopQuota},
+		"fail fast": {&transport{
+			Mode: awsretry.Adaptive, RateLimit: rateLimit{FailFast: true, MinFillRate: 1e-3, Beta: 1e-6},
+		}, nil, awsretry.StopRateLimit},
+		"Read": {&transport{}, everyNow(time.Hour), awsretry.StopBody},
+		"delay, then Read": {&transport{
+			Mode: awsretry.Adaptive, RateLimit: rateLimit{FailFast: true}, MaxBodyBuffer: 10,
+		}, everyNow(time.Second, httpfake.Text(20), "b", "c", "d", "e"), awsretry.StopBody},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			data := httpfake.Text(2 * peekLimit)
-			tr.AttemptTimeout, tr.Backoff = 10*time.Second, contract.Delay(15*time.Second)
-			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				time.Sleep(6 * time.Second)
-				return httpfake.Response(req, 429, httpfake.NewBody(until(req.Context(), strings.NewReader(data)))), nil
+			data := httpfake.Text(3 * peekLimit)
+			tt.tr.AttemptTimeout, tt.tr.Backoff = 10*time.Second, contract.Delay(15*time.Second)
+			tt.tr.Base = receiving(func(req *http.Request, _ io.ReadCloser) (*http.Response, error) {
+				time.Sleep(2 * time.Second)
+				body := httpfake.NewBody(until(req.Context(), strings.NewReader(data)))
+				return httpfake.Response(req, 429, body, "Content-Type", "image/png"), nil
 			})
-			r := sendGet(t, tr)
-			r.want(t, 429, r.stop, 21*time.Second)
-			time.Sleep(3 * time.Second) // of the 4 that are left
-			half := make([]byte, len(data)/2+1)
+			r := send(tt.tr, httpfake.Request(t, t.Context(), "PUT", tt.source))
+			r.want(t, 429, tt.stop, r.took)
+			time.Sleep(7 * time.Second) // of the 8 that are left
+			half := make([]byte, len(data)/2)
 			if _, err := io.ReadFull(r.Body, half); err != nil || string(half) != data[:len(half)] {
 				t.Errorf("reading the response: %v", err)
 			}
 			time.Sleep(2 * time.Second)
 			_, err := readToEnd(r.Response)
 			wantTimeoutError(t, err)
+			time.Sleep(2 * time.Hour) // until the request's body is read
 		})
 	}
 }
