@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -28,6 +29,7 @@ var (
 func TestResume(t *testing.T) {
 	breaks := []download{
 		{name: "nothing breaks", want: letters},
+		{name: "nothing breaks, nor could it continue", want: letters, object: object{each: edits{withHeader("ETag")}}},
 		{name: "below an outer loop, which has ended with the response", want: letters,
 			header: http.Header{"Amz-Sdk-Request": {"attempt=1; max=3"}},
 			object: object{breaks: broken100, second: edits{withStatus(503)}}, ranges: []string{"bytes=100-", "bytes=100-"}},
@@ -43,6 +45,10 @@ func TestResume(t *testing.T) {
 			err: "gave up after 3 attempts (max_attempts)", stop: awsretry.StopMaxAttempts,
 			ranges: []string{"bytes=7-", "bytes=7-"}},
 		{name: "an early end", want: letters, object: object{first: edits{holding(letters[:100])}}, ranges: rangeFrom100},
+		{name: "an early end with the last bytes", want: letters, ranges: rangeFrom100,
+			object: object{first: edits{func(r *http.Response) {
+				r.Body = io.NopCloser(iotest.DataErrReader(strings.NewReader(letters[:100])))
+			}}}},
 		{name: "unknown length", want: letters, object: object{breaks: broken100, first: edits{noLength}},
 			ranges: rangeFrom100},
 		{name: "empty, of unknown length", ranges: []string{""},
@@ -196,6 +202,8 @@ func TestRestOfAResumedBody(t *testing.T) {
 		{name: "the whole object, of unknown lengths", object: object{second: edits{whole(letters)}, each: edits{noLength}}},
 		{name: "the whole object, twice broken", ranges: []string{"bytes=100-", "bytes=150-"},
 			object: object{second: edits{whole(letters), breakingAfter(letters[:150], nil)}}},
+		{name: "the whole object, broken before the rest", ranges: []string{"bytes=100-", "bytes=100-"},
+			object: object{second: edits{whole(letters), breakingAfter(letters[:99], nil)}}},
 		{name: "empty Reads", object: object{second: edits{func(r *http.Response) {
 			empty, src := false, r.Body
 			r.Body = io.NopCloser(httpfake.ReadFunc(func(p []byte) (int, error) {

@@ -143,3 +143,16 @@ func TestResumeWaitsForTokens(t *testing.T) {
 		})
 	}
 }
+
+// The body does not keep the partition: another one may replace it.
+func TestResumeReleasesThePartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := continuing(&object{breaks: broken100})
+		tr.MaxPartitions, tr.Quota = 1, quota{Wait: true, RefillPerSecond: 1}
+		readToEnd(sendGet(t, tr).response(t))
+		getOf(t, tr, "other").response(t)
+		if _, kept := tr.State("service.example"); kept {
+			t.Error("the partition of the first request is in use")
+		}
+	})
+}

@@ -174,7 +174,7 @@ func TestTimeoutStandsStill(t *testing.T) {
 		"Read": {&transport{}, everyNow(time.Hour), awsretry.StopBody},
 		"delay, then Read": {&transport{
 			Mode: awsretry.Adaptive, RateLimit: rateLimit{FailFast: true}, MaxBodyBuffer: 10,
-		}, everyNow(time.Second, httpfake.Text(20), "b", "c", "d", "e"), awsretry.StopBody},
+		}, everyNow(5*time.Second/2, httpfake.Text(20), "b", "c", "d", "e"), awsretry.StopBody},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			data := httpfake.Text(3 * peekLimit)
@@ -185,8 +185,8 @@ func TestTimeoutStandsStill(t *testing.T) {
 				return httpfake.Response(req, 429, body, "Content-Type", "image/png"), nil
 			})
 			r := send(tt.tr, httpfake.Request(t, t.Context(), "PUT", tt.source))
-			r.want(t, 429, tt.stop, r.took)
-			time.Sleep(7 * time.Second) // of the 8 that are left
+			r.want(t, 429, tt.stop, 17*time.Second+time.Millisecond) // with that of receiving
+			time.Sleep(7 * time.Second)                              // of the 8 that are left
 			half := make([]byte, len(data)/2)
 			if _, err := io.ReadFull(r.Body, half); err != nil || string(half) != data[:len(half)] {
 				t.Errorf("reading the response: %v", err)
