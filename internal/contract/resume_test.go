@@ -45,9 +45,9 @@ func TestResume(t *testing.T) {
 			err: "gave up after 3 attempts (max_attempts)", stop: awsretry.StopMaxAttempts,
 			ranges: []string{"bytes=7-", "bytes=7-"}},
 		{name: "an early end", want: letters, object: object{first: edits{holding(letters[:100])}}, ranges: rangeFrom100},
-		{name: "an early end with the last bytes", want: letters, ranges: rangeFrom100,
-			object: object{first: edits{func(r *http.Response) {
-				r.Body = io.NopCloser(iotest.DataErrReader(strings.NewReader(letters[:100])))
+		{name: "ends that come with the last bytes", want: letters, ranges: rangeFrom100,
+			object: object{first: edits{holding(letters[:100])}, each: edits{func(r *http.Response) {
+				r.Body = io.NopCloser(iotest.DataErrReader(r.Body))
 			}}}},
 		{name: "unknown length", want: letters, object: object{breaks: broken100, first: edits{noLength}},
 			ranges: rangeFrom100},

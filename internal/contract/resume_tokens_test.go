@@ -56,7 +56,8 @@ func TestTokensLimitResumedBodies(t *testing.T) {
 		{downloads: 300, size: 100_000, each: 40_000, requests: 600, left: 5, quota: quota{Capacity: 5}},
 		{downloads: 300, size: 100_000, each: 40_000, requests: 600, left: 500, quota: quota{RefillPerSecond: 1}},
 	} {
-		inBubble(t, fmt.Sprintf("%d of %d bytes, %d each, %+v", tt.downloads, tt.size, tt.each, tt.quota), func(t *testing.T) {
+		name := fmt.Sprintf("%d of %d bytes, %d each, %+v", tt.downloads, tt.size, tt.each, tt.quota)
+		inBubble(t, name, func(t *testing.T) {
 			var requests atomic.Int64
 			tr := continuing(breaking(tt.size, tt.each, tt.downloads > 1, &requests))
 			tr.Quota = tt.quota
