@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -296,11 +297,17 @@ func TestResumeIsObserved(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			var got []string
+			var log strings.Builder
+			logTo := awsretry.LogTo(slog.New(slog.NewTextHandler(&log, nil)))
 			tr := continuing(&object{breaks: []int{100, 30}})
 			tr.Quota, tr.Observe = tt.quota, func(a awsretry.Attempt) {
 				got = append(got, fmt.Sprintf("%d %v %s %d", a.Number, a.Class, a.Stop, a.Offset))
+				logTo(a)
 			}
-			readToEnd(sendGet(t, tr).response(t))
+			_, err := readToEnd(sendGet(t, tr).response(t))
+			if (err != nil) != strings.Contains(log.String(), "offset=100") {
+				t.Errorf("%v; logged %s", err, log.String())
+			}
 			// The request whose response ended the body gives back what it drew.
 			if wantTokens(t, tr, tt.tokens); !slices.Equal(got, tt.want) {
 				t.Errorf("%q, want %q", got, tt.want)
