@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +98,19 @@ func firstThen(first func(req *http.Request) *http.Response) httpfake.Base {
 			return httpfake.Response(req, 200, http.NoBody), nil
 		}
 		return first(req), nil
+	}
+}
+
+// firstThenEchoes returns a Base whose first attempt has an outcome of its own,
+// and whose others send the request's body back.
+func firstThenEchoes(first httpfake.Base) httpfake.Base {
+	sends := 0
+	return func(req *http.Request) (*http.Response, error) {
+		if sends++; sends == 1 {
+			return first(req)
+		}
+		got, err := httpfake.Receive(req)
+		return httpfake.Response(req, 200, io.NopCloser(strings.NewReader(got))), err
 	}
 }
 

@@ -81,8 +81,7 @@ type loopCase struct {
 	Configure func(*transport)
 	Steps     []int // of loopSteps, one for each attempt; the last one repeats
 	Calls     int
-	Context   func(context.Context) context.Context
-	Deadline  time.Duration // of each call; 0 means none
+	Context   func(context.Context) (context.Context, context.CancelFunc)
 	Target    string
 }
 
@@ -126,13 +125,7 @@ func (c loopCase) play(t *testing.T, send func(*transport, httpfake.Base) http.R
 	}
 	rt := send(tr, base)
 	for range c.Calls {
-		ctx, cancel := t.Context(), context.CancelFunc(func() {})
-		if c.Deadline > 0 {
-			ctx, cancel = context.WithTimeout(ctx, c.Deadline)
-		}
-		if c.Context != nil {
-			ctx = c.Context(ctx)
-		}
+		ctx, cancel := c.Context(t.Context())
 		req := httpfake.Request(t, ctx, "GET", nil)
 		if c.Target != "" {
 			req.Header.Set("X-Amz-Target", c.Target)
@@ -163,25 +156,28 @@ func outcomeOf(resp *http.Response, err error) string {
 // A Loop decides as RoundTrip does: the same attempts, at the same times, with
 // the same records, and the same buckets afterwards.
 func TestLoopDecidesAsRoundTrip(t *testing.T) {
-	contexts := []func(context.Context) context.Context{
-		nil, nil, nil, nil, awsretry.WithoutRetry,
-		func(ctx context.Context) context.Context { return awsretry.WithMaxAttempts(ctx, 5) },
-		func(ctx context.Context) context.Context {
-			return awsretry.WithPolicy(ctx, awsretry.IdempotentOnly(nil))
-		},
-		func(ctx context.Context) context.Context {
-			return awsretry.WithBackoff(ctx, contract.Delay(time.Second))
-		},
+	deadline := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+		return func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, d) }
 	}
-	deadlines := []time.Duration{1497 * time.Millisecond, 9997 * time.Millisecond}
+	plain := option(func(ctx context.Context) context.Context { return ctx })
+	contexts := []func(context.Context) (context.Context, context.CancelFunc){
+		deadline(1497 * time.Millisecond), deadline(9997 * time.Millisecond), plain, plain,
+		option(awsretry.WithoutRetry),
+		option(func(ctx context.Context) context.Context { return awsretry.WithMaxAttempts(ctx, 5) }),
+		option(func(ctx context.Context) context.Context {
+			return awsretry.WithPolicy(ctx, awsretry.IdempotentOnly(nil))
+		}),
+		option(func(ctx context.Context) context.Context {
+			return awsretry.WithBackoff(ctx, contract.Delay(time.Second))
+		}),
+	}
 	settings := []func(*transport){
-		func(tr *transport) { tr.Mode = awsretry.Adaptive },
+		adaptive,
 		func(tr *transport) { tr.Mode, tr.RateLimit.Pacing = awsretry.Adaptive, awsretry.ScaledPacing },
 		func(tr *transport) { tr.Mode, tr.Revision = awsretry.Adaptive, awsretry.Revision2026 },
 		func(*transport) {},
 		func(tr *transport) { tr.Mode = awsretry.Legacy },
 		func(tr *transport) { tr.Revision = awsretry.Revision2026 },
-		func(tr *transport) { tr.Quota, tr.MaxAttempts = quota{Capacity: 12}, 5 },
 		func(tr *transport) { tr.Quota = quota{Capacity: 12, InitialCost: 2} },
 		func(tr *transport) { tr.Quota, tr.MaxAttempts = quota{Capacity: 12, RefillPerSecond: 2, Wait: true}, 4 },
 		func(tr *transport) { tr.ShareRetryAfter = true },
@@ -204,9 +200,7 @@ func TestLoopDecidesAsRoundTrip(t *testing.T) {
 			// up to the deadline. A Loop is not asked again.
 			context = max(context, 2)
 		}
-		if c.Context = contexts[context]; context < len(deadlines) {
-			c.Deadline = deadlines[context]
-		}
+		c.Context = contexts[context]
 		for range 1 + random.IntN(8) {
 			c.Steps = append(c.Steps, random.IntN(len(loopSteps)))
 		}
@@ -232,10 +226,10 @@ func (c loopCase) test(t *testing.T) {
 func begin(t *testing.T, tr *transport) decider {
 	t.Helper()
 	loop, err := newLoop(tr, httpfake.Request(t, t.Context(), "GET", nil))
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		err = loop.Wait()
 	}
-	if err := loop.Wait(); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	return loop
@@ -245,23 +239,20 @@ func begin(t *testing.T, tr *transport) decider {
 func TestLoopSettlesAfterEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &transport{Mode: awsretry.Adaptive, RateLimit: rateLimit{Pacing: awsretry.ScaledPacing}}
-		rateAfter := func(status int) float64 {
-			loop := begin(t, tr)
-			loop.End()
-			time.Sleep(10 * time.Millisecond)
-			loop.Classify(&http.Response{StatusCode: status}, "", nil)
-			loop.Settle()
+		rateAfter := func(calls, status int) float64 {
+			for range calls {
+				loop := begin(t, tr)
+				loop.End()
+				time.Sleep(10 * time.Millisecond)
+				loop.Classify(&http.Response{StatusCode: status}, "", nil)
+				loop.Settle()
+			}
 			state, _ := tr.State("service.example")
 			return state.SendRate
 		}
-		for range 200 {
-			rateAfter(http.StatusOK)
-		}
-		first, last := rateAfter(http.StatusTooManyRequests), 0.0
-		for range 100 {
-			last = rateAfter(http.StatusTooManyRequests)
-		}
-		if last > first/2 {
+		rateAfter(200, http.StatusOK)
+		first := rateAfter(1, http.StatusTooManyRequests)
+		if last := rateAfter(100, http.StatusTooManyRequests); last > first/2 {
 			t.Errorf("the send rate is %v after the first throttling, and %v after a hundred", first, last)
 		}
 	})

@@ -17,18 +17,16 @@ import (
 // response has none.
 func TestOutcome(t *testing.T) {
 	for name, tt := range map[string]struct {
-		statuses []int
-		want     bool
-		class    awsretry.Class
+		base  outcome // of the first attempt
+		want  bool
+		class awsretry.Class
 	}{
-		"first try": {[]int{200}, false, awsretry.Success},
-		"permanent": {[]int{404}, true, awsretry.Permanent},
-		"retried":   {[]int{503, 200}, true, awsretry.Success},
-		"given up":  {[]int{503}, true, awsretry.Transient},
-		"throttled": {[]int{429}, true, awsretry.Throttled},
+		"first try": {ok, false, awsretry.Success},
+		"permanent": {invalid, true, awsretry.Permanent},
+		"retried":   {busy, true, awsretry.Success},
 	} {
 		for _, byClient := range []bool{false, true} {
-			var rt http.RoundTripper = retrying(httpfake.Statuses(tt.statuses...))
+			var rt http.RoundTripper = retrying(inTurn(tt.base, ok))
 			if byClient {
 				client := &http.Client{Transport: rt, Timeout: time.Minute}
 				rt = httpfake.Base(client.Do)
@@ -38,8 +36,7 @@ func TestOutcome(t *testing.T) {
 			if ok != tt.want || record.Class != tt.class || ok && !byClient && record.Response != resp {
 				t.Errorf("%s: %+v, %v", name, record, ok)
 			}
-			follow := &transport{Base: httpfake.Statuses(200)}
-			next := send(follow, httpfake.Request(t, resp.Request.Context(), "GET", nil))
+			next := send(once(httpfake.Statuses(200)), httpfake.Request(t, resp.Request.Context(), "GET", nil))
 			if _, ok := awsretry.Outcome(next.Response); ok {
 				t.Errorf("%s: the outcome stayed in the context", name)
 			}

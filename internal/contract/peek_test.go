@@ -3,9 +3,9 @@ package contract_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -31,52 +30,44 @@ func errorLine(a *awsretry.Attempt) awsretry.Class {
 // What the beginning of a 2xx says decides, and the last response is whole. It is
 // seen as soon as it has come.
 func TestPeek(t *testing.T) {
-	const slow = 10 * time.Second // between two Reads
+	const (
+		slow    = 10 * time.Second // between two Reads
+		anyTime = -1
+	)
 	long := strings.Repeat("x", 3<<20)
 	for _, tt := range []struct {
 		name   string
 		bodies []string // of one attempt after the other; each line comes after 10 s
-		broken string   // of the first: what its Read returns at the end
+		broken bool     // the first one, at its end
 		change func(*transport)
-		sends  int
 		stop   awsretry.Stop
-		took   time.Duration
-		want   string
-		cut    bool // the last body breaks off too
+		took   time.Duration // and less than a second for what is left of a response
+		cut    bool          // the last body breaks off too
 	}{
-		{name: "a success", bodies: []string{"ok\nmore\n"}, sends: 1, took: slow, want: "ok\nmore\n"},
-		{name: "a failure", bodies: []string{"busy\nmore\n", "ok\n"}, sends: 2, stop: awsretry.StopSuccess, took: 2 * slow,
-			want: "ok\n"},
-		{name: "the last failure", bodies: []string{"busy\n", "busy\n", "busy\n1\n"}, sends: 3,
-			stop: awsretry.StopMaxAttempts, took: 3 * slow, want: "busy\n1\n"},
-		{name: "broken before a line", bodies: []string{"", "ok\n"}, broken: "cut", sends: 2, stop: awsretry.StopSuccess,
-			took: 2 * slow, want: "ok\n"},
-		{name: "broken in a line", bodies: []string{"bu", "ok\n"}, broken: "cut", sends: 2, stop: awsretry.StopSuccess,
-			took: 3 * slow, want: "ok\n"},
-		{name: "ended in a line", bodies: []string{"bu"}, sends: 1, took: 2 * slow, want: "bu"},
-		{name: "broken after a line", bodies: []string{"ok\n"}, broken: "cut", sends: 1, took: slow, want: "ok\n", cut: true},
-		{name: "no line", bodies: []string{long}, sends: 1, took: slow, want: long},
-		{name: "an attempt that takes too long", bodies: []string{"bu", "ok\n"}, sends: 2, stop: awsretry.StopSuccess,
-			took: 5 * slow / 2, want: "ok\n", cut: true,
-			change: func(tr *transport) { tr.AttemptTimeout = 3 * slow / 2 }},
-		{name: "nothing is asked for", bodies: []string{"busy\n"}, sends: 1, want: "busy\n",
+		{name: "a success", bodies: []string{"ok\nmore\n"}, took: slow},
+		{name: "a failure", bodies: []string{"busy\nmore\n", "ok\n"}, stop: awsretry.StopSuccess, took: 2 * slow},
+		{name: "the last failure", bodies: []string{"busy\n", "busy\n", "busy\n1\n"},
+			stop: awsretry.StopMaxAttempts, took: 3 * slow},
+		{name: "broken in a line", bodies: []string{"bu", "ok\n"}, broken: true, stop: awsretry.StopSuccess, took: 3 * slow},
+		{name: "ended in a line", bodies: []string{"bu"}, took: 2 * slow},
+		{name: "broken after a line", bodies: []string{"ok\n"}, broken: true, took: slow, cut: true},
+		{name: "no line", bodies: []string{long}, took: anyTime},
+		{name: "an attempt that takes too long", bodies: []string{"bu", "ok\n"}, stop: awsretry.StopSuccess,
+			took: 5 * slow / 2, cut: true, change: func(tr *transport) { tr.AttemptTimeout = 3 * slow / 2 }},
+		{name: "nothing is asked for", bodies: []string{"busy\n"},
 			change: func(tr *transport) { tr.Peek = func(*http.Response, []byte) bool { return false } }},
-		{name: "no retry", bodies: []string{"busy\n"}, sends: 1, want: "busy\n",
-			change: func(tr *transport) { tr.MaxAttempts = 1 }},
+		{name: "no retry", bodies: []string{"busy\n"}, change: func(tr *transport) { tr.MaxAttempts = 1 }},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
-			sends := 0
 			var bodies []*httpfake.Body
 			tr := retrying(func(req *http.Request) (*http.Response, error) {
-				var r io.Reader = strings.NewReader(tt.bodies[sends])
-				if len(tt.bodies[sends]) < 100 {
-					r = lineReader(tt.bodies[sends])
+				r := lineReader(tt.bodies[len(bodies)])
+				if tt.broken && len(bodies) == 0 {
+					r = io.MultiReader(r, iotest.ErrReader(errReset))
 				}
-				if sends++; sends == 1 && tt.broken != "" {
-					r = io.MultiReader(r, iotest.ErrReader(errors.New(tt.broken)))
-				}
-				bodies = append(bodies, httpfake.NewBody(httpfake.SlowReader(req.Context(), slow, r)))
-				return httpfake.Response(req, 200, bodies[sends-1]), nil
+				body := httpfake.NewBody(httpfake.SlowReader(req.Context(), slow, r))
+				bodies = append(bodies, body)
+				return ok(req, body)
 			})
 			tr.Peek, tr.Policy = peekLine, errorLine
 			if tt.change != nil {
@@ -84,12 +75,13 @@ func TestPeek(t *testing.T) {
 			}
 			r := sendGet(t, tr)
 			resp := r.response(t)
-			if sends != tt.sends || r.stop != tt.stop || r.took.Truncate(time.Second) != tt.took && len(tt.want) < 100 {
-				t.Errorf("%v after %d attempts and %v, want %q after %d and %v", r, sends, r.took, tt.stop, tt.sends, tt.took)
+			if len(bodies) != len(tt.bodies) || r.stop != tt.stop ||
+				tt.took != anyTime && r.took.Truncate(time.Second) != tt.took {
+				t.Errorf("%v after %d attempts and %v, want %q after %v", r, len(bodies), r.took, tt.stop, tt.took)
 			}
 			got, err := io.ReadAll(resp.Body)
-			if string(got) != tt.want || (err != nil) != tt.cut {
-				t.Errorf("read %.20q, %v; want %.20q", got, err, tt.want)
+			if want := tt.bodies[len(tt.bodies)-1]; string(got) != want || (err != nil) != tt.cut {
+				t.Errorf("read %.20q, %v; want %.20q", got, err, want)
 			}
 			resp.Body.Close()
 			for _, b := range bodies {
@@ -101,18 +93,11 @@ func TestPeek(t *testing.T) {
 
 // lineReader returns one line with each Read.
 func lineReader(text string) io.Reader {
-	lines := strings.SplitAfter(text, "\n")
-	return httpfake.ReadFunc(func(p []byte) (int, error) {
-		for len(lines) > 0 && lines[0] == "" {
-			lines = lines[1:]
-		}
-		if len(lines) == 0 {
-			return 0, io.EOF
-		}
-		n := copy(p, lines[0])
-		lines = lines[1:]
-		return n, nil
-	})
+	var lines []io.Reader
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.NewReader(line))
+	}
+	return io.MultiReader(lines...)
 }
 
 // A call whose context ends while its body is peeked at ends at once.
@@ -131,32 +116,25 @@ func TestPeekUntilTheCallerGoes(t *testing.T) {
 // Observers see the body that Policy saw, also that of an error, and Outcome does
 // not keep it.
 func TestBodyOfARecord(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for _, tt := range []struct {
 		peek func(*http.Response, []byte) bool
 		want []string
 	}{
-		"with Peek":    {peekLine, []string{"no quota", "busy\n"}},
-		"without Peek": {nil, []string{"", ""}},
+		{peekLine, []string{"no quota", "busy\n"}}, {nil, []string{"", ""}},
 	} {
-		inBubble(t, name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			var seen []string
-			bodies := []string{"no quota", "busy\n"}
-			tr := &transport{Peek: tt.peek, MaxAttempts: 2, Backoff: contract.Delay(0)}
-			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				status := 200
+			tr := retrying(func(req *http.Request) (*http.Response, error) {
 				if len(seen) == 0 {
-					status = 503
+					return busy(req, httpfake.NewBody(strings.NewReader("no quota")))
 				}
-				return httpfake.Response(req, status, httpfake.NewBody(strings.NewReader(bodies[len(seen)]))), nil
+				return ok(req, httpfake.NewBody(strings.NewReader("busy\n")))
 			})
+			tr.Peek, tr.Policy, tr.MaxAttempts = tt.peek, errorLine, 2
 			tr.Observe = func(a awsretry.Attempt) { seen = append(seen, string(a.Body)) }
-			tr.Policy = errorLine
 			resp := sendGet(t, tr).response(t)
-			if strings.Join(seen, "|") != strings.Join(tt.want, "|") {
-				t.Errorf("%q", seen)
-			}
-			if record, ok := awsretry.Outcome(resp); !ok || record.Body != nil {
-				t.Errorf("%v, with the body %q", ok, record.Body)
+			if record, ok := awsretry.Outcome(resp); !ok || record.Body != nil || !slices.Equal(seen, tt.want) {
+				t.Errorf("%v, with the body %q; observed %q, want %q", ok, record.Body, seen, tt.want)
 			}
 		})
 	}

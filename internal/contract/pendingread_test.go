@@ -31,95 +31,83 @@ func everyNow(d time.Duration, parts ...string) io.Reader {
 	})}
 }
 
-// receiving returns a Base that reads the request on another goroutine, as
-// net/http does, and has an outcome. A retry is sent whole, and its body echoed.
+// receiving returns a Base that reads the first request on another goroutine,
+// as net/http does, and has an outcome.
 func receiving(first outcome) httpfake.Base {
-	sends := 0
-	return func(req *http.Request) (*http.Response, error) {
-		if sends++; sends > 1 {
-			got, err := httpfake.Receive(req)
-			return httpfake.Response(req, 200, io.NopCloser(strings.NewReader(got))), err
-		}
+	return firstThenEchoes(func(req *http.Request) (*http.Response, error) {
 		go httpfake.Receive(req)
 		time.Sleep(time.Millisecond)
 		return first(req, httpfake.NewBody(strings.NewReader("busy")))
-	}
+	})
 }
 
 // If Base still reads the body when its response is there, the retry waits for
 // the Read that is in progress, and for nothing else.
 func TestRetryWaitsForARead(t *testing.T) {
 	const never = -1
-	for _, canceled := range []bool{false, true} {
-		for _, closes := range []time.Duration{0, 4 * time.Second, never} { // how late Base closes its copy
-			inBubble(t, fmt.Sprintf("canceled %v, closed after %v", canceled, closes), func(t *testing.T) {
-				data := httpfake.Text(40)
-				rest := strings.NewReader(data)
-				source := httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
-					time.Sleep(time.Second)
-					return rest.Read(p[:min(len(p), 7)])
-				}))
-				start, sends := time.Now(), 0
-				tr := retrying(func(req *http.Request) (*http.Response, error) {
-					if sends++; sends > 1 {
-						if after := time.Since(start); after != 2*time.Second {
-							t.Errorf("the retry came after %v", after)
-						}
-						got, err := httpfake.Receive(req)
-						return httpfake.Response(req, 200, io.NopCloser(strings.NewReader(got))), err
+	for _, tt := range []struct {
+		closes   time.Duration // how late Base closes its copy
+		canceled bool
+	}{{0, false}, {4 * time.Second, false}, {never, false}, {never, true}} {
+		inBubble(t, fmt.Sprintf("%+v", tt), func(t *testing.T) {
+			data := httpfake.Text(40)
+			rest := strings.NewReader(data)
+			source := httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
+				time.Sleep(time.Second)
+				return rest.Read(p[:min(len(p), 7)])
+			}))
+			tr := retrying(firstThenEchoes(func(req *http.Request) (*http.Response, error) {
+				io.ReadFull(req.Body, make([]byte, 3))
+				go func() {
+					io.Copy(io.Discard, req.Body) // ends with the Read that is in progress
+					if n, err := req.Body.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF {
+						t.Error("the first attempt could read on")
 					}
-					io.ReadFull(req.Body, make([]byte, 3))
-					go func() {
-						io.Copy(io.Discard, req.Body) // ends with the Read that is in progress
-						if n, err := req.Body.Read(make([]byte, 1)); n > 0 || err == nil || err == io.EOF {
-							t.Error("the first attempt could read on")
-						}
-						if closes != never {
-							time.Sleep(closes)
-							req.Body.Close() // while the second attempt reads
-						}
-					}()
-					time.Sleep(time.Second / 2)
-					return httpfake.Response(req, 503, http.NoBody), nil
-				})
-				tr.MaxBodyBuffer = 3 // it is full when the response comes; the Read in progress is kept all the same
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
-				if canceled {
-					time.AfterFunc(1700*time.Millisecond, func() { cancel(errGone) })
-				}
-				r := send(tr, httpfake.Request(t, ctx, "POST", source))
-				if canceled {
-					r.want(t, 0, awsretry.StopCanceled, 1700*time.Millisecond)
-					if r.wantIs(t, errGone); !strings.Contains(r.err.Error(), "503") {
-						t.Error(r.err)
+					if tt.closes != never {
+						time.Sleep(tt.closes)
+						req.Body.Close() // while the second attempt reads
 					}
-					wantTokens(t, tr, 500)
-				} else {
-					r.wantBody(t, data)
+				}()
+				time.Sleep(time.Second / 2)
+				return busy(req, http.NoBody)
+			}))
+			tr.MaxBodyBuffer = 3 // it is full when the response comes; the Read in progress is kept all the same
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if tt.canceled {
+				time.AfterFunc(1700*time.Millisecond, func() { cancel(errGone) })
+			}
+			r := send(tr, httpfake.Request(t, ctx, "POST", source))
+			if tt.canceled {
+				r.want(t, 0, awsretry.StopCanceled, 1700*time.Millisecond)
+				if r.wantIs(t, errGone); !strings.Contains(r.err.Error(), "503") {
+					t.Error(r.err)
 				}
-				time.Sleep(time.Minute)
-				if wantClosed(t, source); source.Overlaps() > 0 || source.ReadsAfterClose() > 0 {
-					t.Errorf("%d overlapping reads, %d after Close", source.Overlaps(), source.ReadsAfterClose())
-				}
-			})
-		}
+				wantTokens(t, tr, 500)
+			} else {
+				// Two Reads, then the retry: five Reads with 30 bytes, and the end.
+				r.want(t, 200, awsretry.StopSuccess, 8*time.Second)
+				r.wantBody(t, data)
+			}
+			time.Sleep(time.Minute)
+			if wantClosed(t, source); source.Overlaps() > 0 || source.ReadsAfterClose() > 0 {
+				t.Errorf("%d overlapping reads, %d after Close", source.Overlaps(), source.ReadsAfterClose())
+			}
+		})
 	}
 }
 
 // If Base closes the body during a Read, the retry waits for that Read and
-// sends what it brings.
+// sends what it brings. A failure of the caller's reader ends the call.
 func TestCloseDuringRead(t *testing.T) {
 	for _, tt := range []struct {
 		brings string
 		with   error
-		sends  int
+		want   int
 	}{
-		{"def", nil, 2},
-		{"def", io.EOF, 2},
-		{"", io.EOF, 2},
-		{"", nil, 2},
-		{"def", errReset, 1},
+		{"def", nil, 200},
+		{"", io.EOF, 200},
+		{"def", errReset, 503},
 	} {
 		inBubble(t, fmt.Sprintf("%q, %v", tt.brings, tt.with), func(t *testing.T) {
 			reads := 0
@@ -133,23 +121,16 @@ func TestCloseDuringRead(t *testing.T) {
 				}
 				return 0, io.EOF
 			}))
-			sends := 0
-			tr := retrying(func(req *http.Request) (*http.Response, error) {
-				if sends++; sends == 1 {
-					req.Body.Read(make([]byte, 3))
-					go req.Body.Read(make([]byte, 3))
-					synctest.Wait()
-					req.Body.Close()
-					return httpfake.Response(req, 503, http.NoBody), nil
-				}
-				if got, err := httpfake.Receive(req); got != "abc"+tt.brings || err != nil {
-					t.Errorf("the retry sends %q, %v", got, err)
-				}
-				return httpfake.Response(req, 200, http.NoBody), nil
-			})
-			if r := send(tr, httpfake.Request(t, t.Context(), "PUT", source)); r.err != nil || sends != tt.sends ||
-				r.took != time.Second/2 {
-				t.Errorf("%v and %d attempts", r, sends)
+			tr := retrying(firstThenEchoes(func(req *http.Request) (*http.Response, error) {
+				req.Body.Read(make([]byte, 3))
+				go req.Body.Read(make([]byte, 3))
+				synctest.Wait()
+				req.Body.Close()
+				return busy(req, http.NoBody)
+			}))
+			r := send(tr, httpfake.Request(t, t.Context(), "PUT", source))
+			if r.want(t, tt.want, r.stop, time.Second/2); tt.want == 200 {
+				r.wantBody(t, "abc"+tt.brings)
 			}
 			if wantClosed(t, source); source.Overlaps() > 0 {
 				t.Errorf("%d overlapping reads", source.Overlaps())
@@ -190,45 +171,35 @@ func TestWaitForAReadEnds(t *testing.T) {
 	never := func() io.Reader { return everyNow(10 * time.Hour) }
 	eof := fails(io.ErrUnexpectedEOF)
 	for _, tt := range []struct {
-		name    string
-		first   outcome
-		body    func() io.Reader
-		delay   time.Duration
-		timeout time.Duration // AttemptTimeout
-		ctx     func(context.Context) (context.Context, context.CancelFunc)
-		cancel  bool // Request.Cancel, after a second
-		stop    awsretry.Stop
-		most    time.Duration // two seconds less at least
+		name     string
+		first    outcome
+		body     func() io.Reader
+		delay    time.Duration
+		timeout  time.Duration // AttemptTimeout
+		canceled time.Duration // Request.Cancel
+		deadline time.Duration
+		stop     awsretry.Stop
+		most     time.Duration // two seconds less at least
 	}{
 		// Four Reads of 3 s; most of the delay passes during the first.
-		{name: "error, long delay", first: eof, body: slowly, delay: 5 * time.Second, stop: awsretry.StopSuccess,
+		{name: "long delay", first: busy, body: slowly, delay: 5 * time.Second, stop: awsretry.StopSuccess,
 			most: 14200 * time.Millisecond},
-		{name: "response, long delay", first: busy, body: slowly, delay: 5 * time.Second, stop: awsretry.StopSuccess,
-			most: 14200 * time.Millisecond},
-		{name: "error, short delay", first: eof, body: slowly, stop: awsretry.StopBody, most: 1200 * time.Millisecond},
-		{name: "response, short delay", first: busy, body: slowly, stop: awsretry.StopBody, most: 1200 * time.Millisecond},
+		{name: "short delay", first: eof, body: slowly, stop: awsretry.StopBody, most: 1200 * time.Millisecond},
 		{name: "AttemptTimeout", first: hangs, body: never, timeout: 5 * time.Second, stop: awsretry.StopBody,
 			most: 7 * time.Second},
-		{name: "Request.Cancel after an error", first: eof, body: never, cancel: true, stop: awsretry.StopCanceled,
-			most: time.Second},
-		{name: "context after a response", first: busy, body: never, ctx: canceledAfter(time.Second / 2),
+		{name: "canceled after an error", first: eof, body: never, canceled: time.Second / 2, stop: awsretry.StopCanceled,
+			most: time.Second / 2},
+		{name: "canceled after a response", first: busy, body: never, canceled: time.Second / 2,
 			stop: awsretry.StopCanceled, most: time.Second / 2},
-		{name: "deadline after a response", first: busy, body: never, stop: awsretry.StopBody, most: 400 * time.Millisecond,
-			ctx: func(ctx context.Context) (context.Context, context.CancelFunc) {
-				return context.WithTimeout(ctx, time.Second/2)
-			}},
+		{name: "deadline after a response", first: busy, body: never, deadline: time.Second / 2, stop: awsretry.StopBody,
+			most: 400 * time.Millisecond},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			tr := retrying(receiving(tt.first))
 			tr.Backoff, tr.AttemptTimeout = contract.Delay(tt.delay), tt.timeout
-			ctx, cancel := context.WithCancel(t.Context())
-			if tt.ctx != nil {
-				ctx, cancel = tt.ctx(ctx)
-			}
-			defer cancel()
-			req := httpfake.Request(t, ctx, "PUT", tt.body())
-			if tt.cancel {
-				req.Cancel = closeAfter(time.Second)
+			req := httpfake.Request(t, within(t, tt.deadline), "PUT", tt.body())
+			if tt.canceled > 0 {
+				req.Cancel = closeAfter(tt.canceled)
 			}
 			r := send(tr, req)
 			if r.stop != tt.stop || r.took > tt.most || r.took < tt.most-2*time.Second {
@@ -242,82 +213,35 @@ func TestWaitForAReadEnds(t *testing.T) {
 	}
 }
 
-// While a response is kept, for a Read of the request body or for the delay,
-// its AttemptTimeout does not run.
-func TestTimeoutStandsStillDuringARead(t *testing.T) {
-	keepsTwice := &transport{
-		Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{FailFast: true}, AttemptTimeout: 5 * time.Second,
-		Backoff: contract.Delay(10 * time.Second), MaxBodyBuffer: 10,
-	}
-	for _, tt := range []struct {
-		name   string
-		tr     *transport
-		header []string
-		source io.Reader // which hangs longer than the timeout
-	}{
-		{"Read", &transport{AttemptTimeout: time.Second, Backoff: contract.Delay(0)}, nil, everyNow(time.Hour)},
-		{"delay, then Read", keepsTwice, []string{"Content-Type", "image/png"},
-			everyNow(time.Second, httpfake.Text(20), "b", "c", "d", "e")},
-	} {
-		inBubble(t, tt.name, func(t *testing.T) {
-			data := httpfake.Text(3 << 16)
-			tt.tr.Base = receiving(func(req *http.Request, _ io.ReadCloser) (*http.Response, error) {
-				body := httpfake.NewBody(until(req.Context(), strings.NewReader(data)))
-				return httpfake.Response(req, 503, body, tt.header...), nil
-			})
-			r := send(tt.tr, httpfake.Request(t, t.Context(), "PUT", tt.source))
-			time.Sleep(tt.tr.AttemptTimeout / 2)
-			if r.wantBody(t, data); r.stop != awsretry.StopBody {
-				t.Errorf("%v", r)
-			}
-			time.Sleep(2 * time.Hour)
-		})
-	}
-}
-
-// hangingBody brings two bytes, and its end when the channel is closed.
-func hangingBody(end <-chan struct{}) io.Reader {
-	return struct{ io.Reader }{io.MultiReader(strings.NewReader("bo"), hangUntil(end))}
-}
-
 // Over a connection an attempt ends at once when the caller cancels or its time
 // is up, even if its request body hangs. The HTTP/1 of net/http would wait for
 // the body.
 func TestBodyThatHangsOverAConnection(t *testing.T) {
-	for _, protocol := range httpfake.Protocols {
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
 		for _, tt := range []struct {
 			name    string
 			getBody func() (io.ReadCloser, error)
-			change  func(*transport) // nil: the caller cancels after a second
+			timeout time.Duration // 0: the caller cancels after a second
 			stop    awsretry.Stop
 			took    time.Duration
 		}{
-			{"canceled", nil, nil, awsretry.StopCanceled, time.Second},
-			{"canceled, GetBody", getBodyOf("body"), nil, awsretry.StopCanceled, time.Second},
-			{"timeout", nil, func(tr *transport) { tr.AttemptTimeout, tr.MaxAttempts = time.Second, 1 },
-				awsretry.StopMaxAttempts, time.Second},
-			{"timeout, GetBody", getBodyOf("body"), func(tr *transport) { tr.AttemptTimeout = time.Second },
-				awsretry.StopBody, 2 * time.Second},
+			{"canceled", nil, 0, awsretry.StopCanceled, time.Second},
+			{"timeout", getBodyOf("body"), time.Second, awsretry.StopBody, 2 * time.Second},
 		} {
 			inBubble(t, protocol+", "+tt.name, func(t *testing.T) {
 				srv := httpfake.Serve(t, protocol, echo)
 				tr := retryingOver(srv)
 				defer tr.CloseIdleConnections()
-				ctx, cancel := context.WithCancelCause(t.Context())
-				if tt.change != nil {
-					tt.change(tr)
-				} else {
-					time.AfterFunc(time.Second, func() { cancel(errGone) })
-				}
 				end := make(chan struct{})
 				defer close(end)
-				req := srv.Request(t, "PUT", hangingBody(end)).WithContext(ctx)
-				req.GetBody = tt.getBody
-				r := send(tr, req)
-				r.want(t, 0, tt.stop, tt.took)
-				if cancel(nil); tt.change == nil {
-					r.wantIs(t, errGone)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tr.AttemptTimeout = tt.timeout; tt.timeout == 0 {
+					time.AfterFunc(time.Second, cancel)
 				}
+				req := srv.Request(t, "PUT", struct{ io.Reader }{io.MultiReader(strings.NewReader("bo"), hangUntil(end))})
+				req.GetBody = tt.getBody
+				send(tr, req.WithContext(ctx)).want(t, 0, tt.stop, tt.took)
 			})
 		}
 	}

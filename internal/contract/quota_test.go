@@ -1,13 +1,9 @@
 package contract_test
 
 import (
-	"errors"
-	"io"
+	"fmt"
 	"net/http"
 	"os"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,16 +26,13 @@ func TestCostOfARetry(t *testing.T) {
 		{"a transient status", busy, 5, 14},
 		{"a broken connection", fails(errReset), 5, 14},
 		{"a time-out", timeout, 10, 14},
-		{"AttemptTimeout", hangs, 10, 14},
 		{"throttling", throttled, 10, 5},
 	} {
 		for revision, want := range []int{tt.classic, tt.next} {
-			tr := &transport{Revision: awsretry.Revision(revision), AttemptTimeout: time.Minute, Backoff: contract.Delay(0)}
-			inBubble(t, tt.name+", "+tr.Revision.String(), func(t *testing.T) {
-				tr.Base = inTurn(tt.outcome, invalid)
-				if r := sendGet(t, tr); r.response(t).StatusCode != 400 {
-					t.Errorf("%v", r)
-				}
+			t.Run(fmt.Sprint(tt.name, ", revision ", revision), func(t *testing.T) {
+				tr := retrying(inTurn(tt.outcome, invalid))
+				tr.Revision = awsretry.Revision(revision)
+				sendGet(t, tr).response(t)
 				wantTokens(t, tr, 500-want)
 			})
 		}
@@ -62,24 +55,15 @@ func TestQuota(t *testing.T) {
 		{"retries are free", quota{Capacity: 1, RetryCost: -1}, []outcome{busy, busy, busy}, 1},
 		{"a retry that succeeds", quota{}, []outcome{busy, busy, ok}, 495},
 		{"initial cost", quota{Capacity: 10, InitialCost: 3}, []outcome{ok}, 8},
-		{"initial cost, failing", quota{Capacity: 10, InitialCost: 3}, []outcome{invalid}, 7},
 		{"initial cost and retry", quota{Capacity: 10, InitialCost: 3}, []outcome{busy, ok}, 7},
 		{"success increment", quota{Capacity: 10, InitialCost: 3, SuccessIncrement: 2}, []outcome{ok}, 9},
 		{"no success increment", quota{Capacity: 10, InitialCost: 3, SuccessIncrement: -1}, []outcome{ok}, 7},
 		{"refill with time", quota{Capacity: 20, RefillPerSecond: 1}, []outcome{busy, busy, invalid}, 13},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
-			left := tt.outcomes
-			tr := &transport{Quota: tt.config, Backoff: noJitter}
-			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				next := left[0]
-				left = left[1:]
-				return next(req, http.NoBody)
-			})
+			tr := &transport{Quota: tt.config, Backoff: noJitter, Base: inTurn(tt.outcomes...)}
 			get(t, tr)
-			if got := contract.TokensOf(t, tr); got != tt.want || len(left) > 0 {
-				t.Errorf("%d tokens, want %d; %d attempts were not made", got, tt.want, len(left))
-			}
+			wantTokens(t, tr, tt.want)
 		})
 	}
 }
@@ -118,77 +102,20 @@ func TestInitialCostRefusesTheFirstAttempt(t *testing.T) {
 // With Quota.Wait, a retry waits for its tokens, if the bucket can ever hold as
 // many.
 func TestQuotaWait(t *testing.T) {
-	const size, perSecond = 9, 0.5
 	for _, tt := range []struct {
-		name     string
-		failFast bool
-		statuses []int
-		status   int
-		stop     awsretry.Stop
-		want     time.Duration
+		name   string
+		first  outcome
+		status int
+		stop   awsretry.Stop
+		want   time.Duration
 	}{
-		{"waits for the second retry", false, []int{500, 500, 200}, 200, awsretry.StopSuccess, 2 * time.Second},
-		{"with FailFast too", true, []int{500, 500, 200}, 200, awsretry.StopSuccess, 2 * time.Second},
-		{"more than fits", false, []int{429, 200}, 429, awsretry.StopQuota, 0},
+		{"waits for the second retry", busy, 200, awsretry.StopSuccess, 2 * time.Second},
+		{"more than fits", throttled, 429, awsretry.StopQuota, 0},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
-			tr := retrying(httpfake.Statuses(tt.statuses...))
-			tr.Quota = quota{Capacity: size, RefillPerSecond: perSecond, Wait: true}
-			if tt.failFast {
-				failFast(tr)
-			}
+			tr := retrying(inTurn(tt.first, busy, ok))
+			tr.Quota = quota{Capacity: 9, RefillPerSecond: 0.5, Wait: true}
 			sendGet(t, tr).want(t, tt.status, tt.stop, tt.want)
-		})
-	}
-}
-
-// A wait for tokens that would not end before the deadline is refused at once.
-// It includes those in line.
-func TestQuotaAcquire(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		inLine   []int // for one token a second
-		deadline time.Duration
-		want     time.Duration // 0: refused
-	}{
-		{"at the deadline", nil, 5 * time.Second, 0},
-		{"before the deadline", nil, 5*time.Second + 1, 5 * time.Second},
-		{"after others, at the deadline", []int{2, 3}, 10 * time.Second, 0},
-		{"after others, before the deadline", []int{2, 3}, 10*time.Second + 1, 10 * time.Second},
-	} {
-		inBubble(t, tt.name, func(t *testing.T) {
-			q := awsretry.NewQuota(quota{Capacity: 5, RefillPerSecond: 1, Wait: true})
-			if err := q.Acquire(t.Context(), 5); err != nil {
-				t.Fatal(err)
-			}
-			var line sync.WaitGroup
-			var mu sync.Mutex // guards served: a later Acquire may return at the same instant
-			var served []int
-			for i, n := range tt.inLine {
-				line.Go(func() {
-					if err := q.Acquire(t.Context(), n); err != nil {
-						t.Error(err)
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					served = append(served, i)
-				})
-				synctest.Wait()
-			}
-			ctx := within(t, tt.deadline)
-			start := time.Now()
-			err := q.Acquire(ctx, 5)
-			if took := time.Since(start); took != tt.want || (err == nil) != (tt.want > 0) {
-				t.Errorf("%v after %v, want it after %v", err, took, tt.want)
-			}
-			if err != nil &&
-				(!errors.Is(err, awsretry.ErrQuotaExceeded) || !strings.Contains(err.Error(), "deadline")) {
-				t.Error(err)
-			}
-			line.Wait()
-			if !slices.IsSorted(served) || len(served) != len(tt.inLine) {
-				t.Errorf("served %v", served)
-			}
 		})
 	}
 }
@@ -204,16 +131,18 @@ func TestShare(t *testing.T) {
 	}{
 		{"a busy process", &transport{Quota: quota{Share: .2}}, 1000, 20, 500},
 		{"a call each second", &transport{Quota: quota{Share: .2}}, 1, 20, 240},
-		{"a small share", &transport{Quota: quota{Share: .01}}, 1, 20, 20},
 		{"2026", &transport{Quota: quota{Share: .1}, Revision: awsretry.Revision2026}, 1, 28, 168},
 		{"five attempts", &transport{Quota: quota{Share: .05}, MaxAttempts: 5}, 1, 40, 120},
 		{"costs", &transport{Quota: quota{Share: .1, RetryCost: 1, TimeoutCost: 2, ThrottlingCost: -1}}, 1, 4, 24},
 		{"a small bucket", &transport{Quota: quota{Share: .2, Capacity: 30}}, 10, 20, 30},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
-			outcome := ok
-			tt.tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) { return outcome(req, http.NoBody) })
+			outcome, attempts := ok, 0
 			tt.tr.Backoff = contract.Delay(0)
+			tt.tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				attempts++
+				return outcome(req, http.NoBody)
+			})
 			capacity := func() int {
 				state, _ := tt.tr.State("service.example")
 				if state.Tokens > state.Capacity {
@@ -237,11 +166,7 @@ func TestShare(t *testing.T) {
 				t.Errorf("the capacity is %d after a minute without calls, want %d", got, tt.first)
 			}
 			wantTokens(t, tt.tr, tt.first)
-			attempts := 0
-			outcome = func(req *http.Request, body io.ReadCloser) (*http.Response, error) {
-				attempts++
-				return timeout(req, body)
-			}
+			outcome, attempts = timeout, 0
 			get(t, tt.tr) // pays for all its retries
 			if most := max(tt.tr.MaxAttempts, 3); attempts != most {
 				t.Errorf("%d attempts, want %d", attempts, most)

@@ -20,32 +20,32 @@ import (
 func TestRetriesSendTheSameBytes(t *testing.T) {
 	data := httpfake.Text(10_000)
 	for _, kind := range filledKinds {
-		for _, first := range []int{0, 1, 3, 4999, len(data), len(data) + 1} {
-			for _, length := range []int64{int64(len(data)), -1} {
-				t.Run(fmt.Sprintf("%s, %d bytes read of %d", kind, first, length), func(t *testing.T) {
-					var got []string
-					tr := retrying(func(req *http.Request) (*http.Response, error) {
-						defer req.Body.Close()
-						if req.ContentLength != length {
-							t.Errorf("attempt %d has ContentLength %d", len(got)+1, req.ContentLength)
-						}
-						status, limit := 200, int64(len(data)+1)
-						if n := len(got); n < 2 { // the second attempt reads half as much
-							status, limit = 503, int64(first>>n)
-						}
-						b, err := io.ReadAll(io.LimitReader(req.Body, limit))
-						got = append(got, string(b))
-						return httpfake.Response(req, status, http.NoBody), err
-					})
-					req := httpfake.Request(t, t.Context(), "POST", nil)
-					bodyKinds[kind](t, data).attachTo(req)
-					req.ContentLength = length
-					send(tr, req).wantBody(t, "")
-					if want := []string{data[:min(first, len(data))], data[:first/2], data}; !slices.Equal(got, want) {
-						t.Errorf("sent %.40q, want %.40q", got, want)
+		for _, first := range []int{0, 1, 4999, len(data), len(data) + 1} {
+			t.Run(fmt.Sprintf("%s, %d bytes read", kind, first), func(t *testing.T) {
+				var got []string
+				tr := retrying(func(req *http.Request) (*http.Response, error) {
+					defer req.Body.Close()
+					if req.ContentLength != int64(len(data)) {
+						t.Errorf("attempt %d has ContentLength %d", len(got)+1, req.ContentLength)
 					}
+					outcome, limit := ok, int64(len(data)+1)
+					if n := len(got); n < 2 { // the second attempt reads half as much
+						outcome, limit = busy, int64(first>>n)
+					}
+					b, err := io.ReadAll(io.LimitReader(req.Body, limit))
+					if got = append(got, string(b)); err != nil {
+						return nil, err
+					}
+					return outcome(req, http.NoBody)
 				})
-			}
+				req := httpfake.Request(t, t.Context(), "POST", nil)
+				bodyKinds[kind](t, data).attachTo(req)
+				req.ContentLength = int64(len(data))
+				send(tr, req).wantBody(t, "")
+				if want := []string{data[:min(first, len(data))], data[:first/2], data}; !slices.Equal(got, want) {
+					t.Errorf("sent %.40q, want %.40q", got, want)
+				}
+			})
 		}
 	}
 }
@@ -56,57 +56,43 @@ func TestMaxBodyBuffer(t *testing.T) {
 		max        int64
 		size, read int // bytes of the body, and how many the first attempt reads of it
 		known      bool
-		sends      int
+		kept       bool
 	}{
-		{0, mib, mib + 1, false, 2},
-		{0, mib, mib + 1, true, 2},
-		{0, mib + 1, mib + 2, false, 1},
-		{0, mib + 1, mib + 2, true, 1},
-		{0, 5 * mib, mib, false, 2}, // what was read fits
-		{0, 5 * mib, mib, true, 1},  // the rest would not
-		{0, 5 * mib, 0, true, 2},
-		{100, 99, 100, false, 2},
-		{100, 100, 101, false, 2},
-		{100, 101, 102, false, 1},
-		{100, 101, 100, false, 2},
-		{100, 101, 50, true, 1},
-		{100, 150, oneRead, false, 2}, // it asks the source for no more than fits
-		{-1, 1, 2, false, 1},
-		{-1, 1, 0, false, 2},
-		{-1, 0, 1, false, 2},
-		{3 * mib, 3 * mib, 3*mib + 1, false, 2},
+		{0, mib, mib + 1, false, true},
+		{0, mib, mib + 1, true, true},
+		{0, mib + 1, mib + 2, false, false},
+		{0, mib + 1, mib + 2, true, false},
+		{0, 5 * mib, mib, false, true}, // what was read fits
+		{0, 5 * mib, mib, true, false}, // the rest would not
+		{0, 5 * mib, 0, true, true},
+		{100, 101, 100, false, true},
+		{100, 101, 50, true, false},
+		{100, 150, oneRead, false, true}, // it asks the source for no more than fits
+		{-1, 1, 2, false, false},
+		{-1, 1, 0, false, true},
+		{-1, 0, 1, false, true},
 	} {
 		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
 			data := httpfake.Text(tt.size)
-			sends := 0
-			tr := retrying(func(req *http.Request) (*http.Response, error) {
+			tr := retrying(firstThenEchoes(func(req *http.Request) (*http.Response, error) {
 				defer req.Body.Close()
-				switch sends++; {
-				case sends > 1:
-					if got, err := io.ReadAll(req.Body); err != nil || string(got) != data {
-						t.Errorf("the retry sends %d bytes, %v", len(got), err)
-					}
-					return httpfake.Response(req, 200, http.NoBody), nil
-				case tt.read == oneRead:
+				if tt.read == oneRead {
 					req.Body.Read(make([]byte, tt.max+1))
-				default:
-					got, err := io.ReadAll(io.LimitReader(req.Body, int64(tt.read)))
-					if want := data[:min(tt.read, tt.size)]; err != nil || string(got) != want {
-						t.Errorf("the first attempt reads %d bytes, %v", len(got), err)
-					}
+				} else if got, err := io.ReadAll(io.LimitReader(req.Body, int64(tt.read))); err != nil ||
+					string(got) != data[:min(tt.read, tt.size)] {
+					t.Errorf("the first attempt reads %d bytes, %v", len(got), err)
 				}
-				return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
-			})
+				return busy(req, httpfake.NewBody(strings.NewReader("busy")))
+			}))
 			tr.MaxBodyBuffer = tt.max
 			source := httpfake.NewBody(io.MultiReader(strings.NewReader(data)))
 			req := httpfake.Request(t, t.Context(), "POST", source)
 			if tt.known {
 				req.ContentLength = int64(tt.size)
 			}
-			r := send(tr, req)
-			if sends != tt.sends {
-				t.Errorf("%v after %d attempts", r, sends)
-			} else if sends == 1 {
+			if r := send(tr, req); tt.kept {
+				r.wantBody(t, data)
+			} else {
 				r.want(t, 503, awsretry.StopBody, r.took)
 				r.wantBody(t, "busy")
 			}
@@ -119,36 +105,32 @@ func TestMaxBodyBuffer(t *testing.T) {
 // refuses the request, delays nothing.
 func TestBaseThatNeverCloses(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		first  outcome // of two attempts
-		last   outcome
-		closes int // of the body; a Base that has responded may still be sending it
+		name  string
+		first outcome // of two attempts; the last one reads the body
+		last  outcome
 	}{
-		{"error", fails(errReset), fails(errReset), 1},
-		{"503", busy, busy, 0},
-		{"success at last", fails(errReset), ok, 1},
+		{"error", fails(errReset), fails(errReset)},
+		{"503", busy, busy},
+		{"success at last", fails(errReset), ok},
 	} {
 		for _, read := range []int64{0, 3, 100} {
 			inBubble(t, fmt.Sprintf("%s, %d bytes read", tt.name, read), func(t *testing.T) {
 				sends := 0
 				tr := retrying(func(req *http.Request) (*http.Response, error) {
-					sends++
-					if tt.name == "success at last" && sends == 3 {
-						if got, err := httpfake.Receive(req); got != "a body" || err != nil {
-							t.Errorf("the last attempt sends %q, %v", got, err)
-						}
-						return tt.last(req, http.NoBody)
+					if sends++; sends < 3 {
+						io.CopyN(io.Discard, req.Body, read)
+						return tt.first(req, http.NoBody)
 					}
-					io.CopyN(io.Discard, req.Body, read)
-					return tt.first(req, http.NoBody)
+					if got, err := httpfake.Receive(req); got != "a body" || err != nil {
+						t.Errorf("the last attempt sends %q, %v", got, err)
+					}
+					return tt.last(req, http.NoBody)
 				})
 				source := httpfake.NewBody(strings.NewReader("a body"))
 				if r := send(tr, httpfake.Request(t, t.Context(), "PUT", source)); r.took != 0 || sends != 3 {
 					t.Errorf("%v and %d attempts", r, sends)
 				}
-				if tt.closes > 0 {
-					wantClosed(t, source)
-				}
+				wantClosed(t, source)
 			})
 		}
 	}
@@ -166,38 +148,37 @@ func (unreadable) Close() error                      { return nil }
 // Otherwise it is an error like any other. If Base responds although the reader
 // failed, a retry would have nothing to send.
 func TestFailingReader(t *testing.T) {
-	half := func() io.ReadCloser {
-		return io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errDisk)))
+	half := func() (io.ReadCloser, error) {
+		return io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errDisk))), nil
 	}
+	recorded, _ := half()
+	answered, _ := half()
+	again, _ := half()
 	for _, tt := range []struct {
-		name     string
-		body     io.ReadCloser
-		getBody  func() (io.ReadCloser, error)
-		responds bool
-		sends    int
-		stop     awsretry.Stop
+		name    string
+		body    io.ReadCloser
+		getBody func() (io.ReadCloser, error)
+		outcome outcome // nil: what the reader failed with
+		stop    awsretry.Stop
 	}{
-		{"recorded", half(), nil, false, 1, awsretry.StopPermanent},
-		{"recorded, with a response", half(), nil, true, 1, awsretry.StopBody},
-		{"GetBody", half(), func() (io.ReadCloser, error) { return half(), nil }, false, 3, awsretry.StopMaxAttempts},
-		{"in place", unreadable{bytes.NewReader(make([]byte, 10))}, nil, false, 1, awsretry.StopPermanent},
+		{"recorded", recorded, nil, nil, awsretry.StopPermanent},
+		{"recorded, with a response", answered, nil, busy, awsretry.StopBody},
+		{"GetBody", again, half, nil, awsretry.StopMaxAttempts},
+		{"in place", unreadable{bytes.NewReader(make([]byte, 10))}, nil, nil, awsretry.StopPermanent},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			sends := 0
 			tr := retrying(func(req *http.Request) (*http.Response, error) {
-				sends++
-				if _, err := httpfake.Receive(req); !tt.responds {
+				if _, err := httpfake.Receive(req); tt.outcome == nil {
 					return nil, err
 				}
-				return httpfake.Response(req, 503, http.NoBody), nil
+				return tt.outcome(req, http.NoBody)
 			})
 			req := httpfake.Request(t, t.Context(), "PUT", nil)
 			req.Body, req.GetBody, req.ContentLength = tt.body, tt.getBody, 10
-			r := send(tr, req)
-			if sends != tt.sends || r.stop != tt.stop || !tt.responds && !errors.Is(r.err, errDisk) {
-				t.Errorf("%v and %d attempts", r, sends)
+			if r := send(tr, req); r.stop != tt.stop || tt.outcome == nil && !errors.Is(r.err, errDisk) {
+				t.Errorf("%v", r)
 			}
-			if tt.responds {
+			if tt.getBody == nil {
 				wantTokens(t, tr, 500)
 			}
 		})
@@ -239,8 +220,8 @@ func TestTrailersOfTwoAttempts(t *testing.T) {
 
 // Every attempt reads a file by its ReadAt, from where the caller left it.
 func TestFileIsReadInPlace(t *testing.T) {
-	data := httpfake.Text(3 << 20)
-	for _, wrapped := range []bool{false, true} {
+	data := httpfake.Text(1 << 20)
+	for _, wrapped := range []bool{false, true} { // in an io.NopCloser
 		file := fileAt(t, data, 1000)
 		sends := 0
 		tr := retrying(func(req *http.Request) (*http.Response, error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -24,9 +25,6 @@ type object struct {
 
 	each, first, second, later edits // of all responses, of the first, of the second, of all but the first
 	silent                     bool  // there is no response to a request for the rest
-
-	compress func(string) string // each response by itself, as a service does on the fly; nil: not
-	plain    bool                // a part is as long as its plain bytes
 
 	ranges []string         // the Range of each request
 	bodies []*httpfake.Body // of each response
@@ -71,36 +69,17 @@ func (o *object) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	rest := o.content[first : last+1]
-	length := int64(len(rest))
-	if o.compress != nil && rest != "" {
-		if rest = o.compress(rest); !o.plain || status == http.StatusOK {
-			length = -1
-		} else {
-			rest = rest[:min(len(rest), int(length))]
-		}
-	}
 	resp := httpfake.Response(req, status, io.NopCloser(strings.NewReader(rest)), "ETag", `"v1"`)
 	if n < len(o.breaks) && o.breaks[n] < len(rest) {
 		breakingAfter(rest[:o.breaks[n]], o.cause)(resp)
 	}
-	resp.ContentLength = length
-	if o.compress != nil {
-		resp.Header.Set("Content-Encoding", "gzip")
-	}
+	resp.ContentLength = int64(len(rest))
 	switch status {
 	case http.StatusPartialContent:
 		resp.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", first, last, len(o.content)))
 	case http.StatusRequestedRangeNotSatisfiable:
 		resp.Header.Set("Content-Range", fmt.Sprintf("bytes */%d", len(o.content)))
 	}
-	o.edit(n, resp)
-	body := httpfake.NewBody(resp.Body)
-	o.bodies = append(o.bodies, body)
-	resp.Body = body
-	return resp, nil
-}
-
-func (o *object) edit(n int, resp *http.Response) {
 	switch {
 	case n == 0:
 		o.first.apply(resp)
@@ -111,6 +90,10 @@ func (o *object) edit(n int, resp *http.Response) {
 		o.later.apply(resp)
 	}
 	o.each.apply(resp)
+	body := httpfake.NewBody(resp.Body)
+	o.bodies = append(o.bodies, body)
+	resp.Body = body
+	return resp, nil
 }
 
 // wantClosed fails unless every body was closed once, after its last Read.
@@ -188,8 +171,6 @@ func (b *hangingReader) Read(p []byte) (int, error) {
 	select {
 	case <-b.req.Context().Done():
 		return 0, b.req.Context().Err()
-	case <-b.req.Cancel:
-		return 0, errors.New("request canceled")
 	case <-b.closed:
 		return 0, http.ErrBodyReadAfterClose
 	}
@@ -223,10 +204,18 @@ func readToEnd(resp *http.Response) (string, error) {
 	return string(got), err
 }
 
+// readBytes reads n bytes of a body.
+func readBytes(t *testing.T, resp *http.Response, n int) {
+	t.Helper()
+	if _, err := io.ReadFull(resp.Body, make([]byte, n)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (d download) run(t *testing.T) {
 	tr := continuing(&d.object)
 	if d.took > 0 {
-		tr.Backoff = awsretry.Exponential{Initial: time.Second, Jitter: awsretry.NoJitter}
+		tr.Backoff = contract.Delay(time.Second)
 	}
 	if d.set != nil {
 		d.set(tr)

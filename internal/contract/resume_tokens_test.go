@@ -1,8 +1,6 @@
 package contract_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,7 +12,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -46,7 +43,6 @@ func breaking(size, each int, once bool, requests *atomic.Int64) httpfake.Base {
 func TestTokensLimitResumedBodies(t *testing.T) {
 	for _, tt := range []struct {
 		downloads, size, each int
-		once                  bool // each download breaks off once
 		quota                 awsretry.QuotaConfig
 		requests              int64
 		left                  int // tokens
@@ -55,27 +51,20 @@ func TestTokensLimitResumedBodies(t *testing.T) {
 		{downloads: 1, size: 5_000, each: 1, requests: 101, left: 0, stop: awsretry.StopQuota},
 		{downloads: 1, size: 50_000, each: 1 << 13, requests: 7, left: 475}, // 5 of 6 bring too little
 		{downloads: 1, size: 50_000, each: 1 << 14, requests: 4, left: 500},
-		{downloads: 300, size: 100_000, each: 40_000, once: true, requests: 600, left: 500},
-		{downloads: 300, size: 100_000, each: 40_000, once: true, requests: 600, left: 5,
-			quota: awsretry.QuotaConfig{Capacity: 5}},
-		{downloads: 300, size: 100_000, each: 40_000, once: true, requests: 600, left: 500,
-			quota: awsretry.QuotaConfig{RefillPerSecond: 1}},
-		{downloads: 300, size: 100_000, each: 40_000, once: true, requests: 600, left: 500,
-			quota: awsretry.QuotaConfig{RefillPerSecond: 100, Wait: true}},
+		// Of several downloads, each breaks off once.
+		{downloads: 300, size: 100_000, each: 40_000, requests: 600, left: 500},
+		{downloads: 300, size: 100_000, each: 40_000, requests: 600, left: 5, quota: quota{Capacity: 5}},
+		{downloads: 300, size: 100_000, each: 40_000, requests: 600, left: 500, quota: quota{RefillPerSecond: 1}},
 	} {
-		inBubble(t, fmt.Sprintf("%d of %d bytes, %d each, %+v", tt.downloads, tt.size, tt.each, tt.quota), func(t *testing.T) {
+		name := fmt.Sprintf("%d of %d bytes, %d each, %+v", tt.downloads, tt.size, tt.each, tt.quota)
+		inBubble(t, name, func(t *testing.T) {
 			var requests atomic.Int64
-			tr := continuing(breaking(tt.size, tt.each, tt.once, &requests))
+			tr := continuing(breaking(tt.size, tt.each, tt.downloads > 1, &requests))
 			tr.Quota = tt.quota
 			var all sync.WaitGroup
 			for range tt.downloads {
 				all.Go(func() {
-					resp, err := get(t, tr)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					got, err := readToEnd(resp)
+					got, err := readToEnd(sendGet(t, tr).Response)
 					if tt.stop != "" {
 						wantBrokenOff(t, err, tt.stop, len(got))
 					} else if err != nil || len(got) != tt.size {
@@ -84,8 +73,8 @@ func TestTokensLimitResumedBodies(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if tokens := contract.TokensOf(t, tr); requests.Load() != tt.requests || tokens != tt.left {
-				t.Errorf("%d requests, %d tokens left", requests.Load(), tokens)
+			if wantTokens(t, tr, tt.left); requests.Load() != tt.requests {
+				t.Errorf("%d requests", requests.Load())
 			}
 		})
 	}
@@ -94,7 +83,6 @@ func TestTokensLimitResumedBodies(t *testing.T) {
 // A body that has progressed waits for the tokens of another call, and not
 // longer than that may put them back.
 func TestResumeWaitsForTokens(t *testing.T) {
-	const deadline = 30 * time.Second
 	later := func(o outcome) outcome {
 		return func(req *http.Request, body io.ReadCloser) (*http.Response, error) {
 			time.Sleep(10 * time.Second)
@@ -102,23 +90,24 @@ func TestResumeWaitsForTokens(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct {
-		name  string
-		other outcome // of the other call's retry
-		ctx   bool    // the caller has a deadline
-		close bool    // the caller closes the body after 20 s
-		after time.Duration
-		stop  awsretry.Stop // "": none, all is read
+		name     string
+		other    outcome       // of the other call's retry
+		deadline time.Duration // of the caller; 0: none
+		close    time.Duration // when the caller closes the body; 0: never
+		after    time.Duration
+		stop     awsretry.Stop // "": none
 	}{
-		{name: "that come back", other: later(ok), after: 10 * time.Second},
+		{name: "that come back", other: later(ok), after: 11 * time.Second},
 		{name: "that are lost", other: later(fails(errReset)), after: 10 * time.Second, stop: awsretry.StopQuota},
 		{name: "that stay away", other: hangs, after: time.Minute, stop: awsretry.StopQuota},
-		{name: "that stay away up to the deadline", other: hangs, ctx: true, after: deadline - time.Second,
-			stop: awsretry.StopDeadline},
-		{name: "until Close", other: hangs, close: true, after: 20 * time.Second},
+		{name: "that stay away up to the deadline", other: hangs, deadline: 30 * time.Second, after: 29 * time.Second,
+			stop: awsretry.StopDeadline}, // the delay would end after it
+		{name: "until Close", other: hangs, close: 20 * time.Second, after: 20 * time.Second},
 		{name: "that nobody has", other: fails(errReset), stop: awsretry.StopQuota},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			o := &object{breaks: broken100}
+			delay := time.Duration(0)
 			tr := continuing(httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				switch {
 				case req.Method == "GET":
@@ -128,33 +117,24 @@ func TestResumeWaitsForTokens(t *testing.T) {
 				}
 				return tt.other(req, http.NoBody)
 			}))
-			tr.MaxAttempts, tr.Backoff, tr.Quota.Capacity = 2, contract.Delay(0), 8
-			ctx, end := context.WithCancel(t.Context())
-			defer end()
-			if tt.ctx {
-				tr.Backoff = contract.Delay(time.Second) // the wait ends before it
-				ctx, end = context.WithTimeout(ctx, deadline)
-				defer end()
-			}
-			other, endOther := context.WithCancel(t.Context())
-			defer endOther()
-			go tr.RoundTrip(httpfake.Request(t, other, "DELETE", nil))
+			tr.MaxAttempts, tr.Quota.Capacity = 2, 8
+			tr.Backoff = awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return delay })
+			go tr.RoundTrip(httpfake.Request(t, within(t, 2*time.Hour), "DELETE", nil))
 			synctest.Wait()
 
 			start := time.Now()
-			resp := send(tr, httpfake.Request(t, ctx, "GET", nil)).response(t)
-			if tt.close {
-				time.AfterFunc(tt.after, func() { resp.Body.Close() })
+			delay = time.Second
+			resp := send(tr, httpfake.Request(t, within(t, tt.deadline), "GET", nil)).response(t)
+			if tt.close > 0 {
+				time.AfterFunc(tt.close, func() { resp.Body.Close() })
 			}
 			got, err := readToEnd(resp)
 			if took := time.Since(start).Round(time.Second); took != tt.after {
 				t.Errorf("after %v, want %v", took, tt.after)
 			}
 			switch {
-			case tt.close:
-				if !errors.Is(err, http.ErrBodyReadAfterClose) {
-					t.Error(err)
-				}
+			case tt.close > 0:
+				result{err: err}.wantIs(t, http.ErrBodyReadAfterClose)
 			case tt.stop != "":
 				wantBrokenOff(t, err, tt.stop, 100)
 			case err != nil || got != letters:
@@ -165,51 +145,15 @@ func TestResumeWaitsForTokens(t *testing.T) {
 	}
 }
 
-// In adaptive mode the request for the rest takes a send token. With FailFast
-// the body ends where there is none.
-func TestResumeTakesASendToken(t *testing.T) {
-	for _, fast := range []bool{false, true} {
-		inBubble(t, fmt.Sprint("FailFast ", fast), func(t *testing.T) {
-			o := &object{breaks: []int{0, 100}, first: edits{withStatus(429)}}
-			tr := continuing(o)
-			tr.Mode, tr.RateLimit.FailFast, tr.Backoff = awsretry.Adaptive, fast, contract.Delay(0)
-			waited := make(map[int64]time.Duration)
-			tr.Observe = func(a awsretry.Attempt) { waited[a.Offset] = a.Waited }
-			throttled := send(tr, httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)).response(t)
-			throttled.Body.Close()
-			time.Sleep(2 * time.Second) // one token at the lowest rate
-			resp := sendGet(t, tr).response(t)
-			got, err := readToEnd(resp)
-			if !fast {
-				if err != nil || got != letters || waited[100] == 0 {
-					t.Errorf("%d bytes, %v; the request for the rest waited %v", len(got), err, waited[100])
-				}
-				return
-			}
-			wantBrokenOff(t, err, awsretry.StopRateLimit, 100)
-			if !errors.Is(err, awsretry.ErrRateLimited) || !errors.Is(err, errBroken) {
-				t.Error(err)
-			}
-			o.wantClosed(t)
-		})
-	}
-}
-
 // The body does not keep the partition: another one may replace it.
 func TestResumeReleasesThePartition(t *testing.T) {
-	for _, breaks := range [][]int{{100}, {100, 0, 0, 0}} { // continued, given up
-		synctest.Test(t, func(t *testing.T) {
-			o := &object{breaks: breaks}
-			tr := continuing(o)
-			tr.MaxPartitions, tr.Quota = 1, awsretry.QuotaConfig{Wait: true, RefillPerSecond: 1}
-			resp := sendGet(t, tr).response(t)
-			io.Copy(io.Discard, resp.Body)
-			other := httpfake.Request(t, awsretry.WithPartition(t.Context(), "other"), "GET", nil)
-			send(tr, other).response(t)
-			if _, kept := tr.State("service.example"); kept {
-				t.Errorf("after breaks %v the partition of the first request is in use", breaks)
-			}
-			resp.Body.Close()
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		tr := continuing(&object{breaks: broken100})
+		tr.MaxPartitions, tr.Quota = 1, quota{Wait: true, RefillPerSecond: 1}
+		readToEnd(sendGet(t, tr).response(t))
+		getOf(t, tr, "other").response(t)
+		if _, kept := tr.State("service.example"); kept {
+			t.Error("the partition of the first request is in use")
+		}
+	})
 }

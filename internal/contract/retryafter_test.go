@@ -52,7 +52,8 @@ func TestRetryAfterSpread(t *testing.T) {
 	}
 }
 
-// The RetryAfter hook finds a delay in a service's own way.
+// The RetryAfter hook finds a delay in a service's own way. It sees each
+// retryable response once, and no other.
 func TestRetryAfterHook(t *testing.T) {
 	body := strings.Repeat(" ", 100) + `{"retry": 7}` + strings.Repeat(" ", 100_000)
 	asks := func(d time.Duration) func(*http.Response, []byte) (time.Duration, bool) {
@@ -74,14 +75,16 @@ func TestRetryAfterHook(t *testing.T) {
 		{"asks", asks(7 * time.Second), 0, 7 * time.Second},
 		{"reads the body", reads, 0, 7 * time.Second},
 		{"leaves it to the header", leavesIt, 0, 3 * time.Second},
-		{"asks for none", asks(0), 0, time.Second},
 		{"asks for less than none", asks(-time.Hour), 0, time.Second},
 		{"asks for too much", asks(time.Hour), 0, 0},
 		{"ignored", asks(time.Hour), -1, time.Second},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
-			tr := &transport{
-				RetryAfter: tt.hook, RetryAfterSpread: -1, MaxRetryAfter: tt.limit, Backoff: contract.Delay(time.Second),
+			tr := &transport{RetryAfterSpread: -1, MaxRetryAfter: tt.limit, Backoff: contract.Delay(time.Second)}
+			calls := 0
+			tr.RetryAfter = func(resp *http.Response, body []byte) (time.Duration, bool) {
+				calls++
+				return tt.hook(resp, body)
 			}
 			tr.Base = firstThen(func(req *http.Request) *http.Response {
 				// The hook sees the body even if its code is in the header,
@@ -96,125 +99,88 @@ func TestRetryAfterHook(t *testing.T) {
 				r.want(t, 429, awsretry.StopRetryAfter, 0)
 				r.wantBody(t, body)
 			}
+			if ignored := tt.limit < 0; calls > 1 || calls == 0 != ignored {
+				t.Errorf("%d calls", calls)
+			}
 		})
 	}
-}
-
-// The RetryAfter hook sees each retryable response once, and no other.
-func TestRetryAfterHookIsCalledOnce(t *testing.T) {
-	var asked []int
-	tr := retrying(httpfake.Statuses(503, 429, 404))
-	tr.RetryAfter = func(resp *http.Response, _ []byte) (time.Duration, bool) {
-		asked = append(asked, resp.StatusCode)
-		return 0, true
-	}
-	sendGet(t, tr).wantBody(t, "")
-	if !slices.Equal(asked, []int{503, 429}) {
-		t.Errorf("asked about %v", asked)
-	}
-}
-
-// A pausingService asks every request of its first five seconds for five
-// seconds more. A request takes 10 ms.
-type pausingService struct {
-	mu    sync.Mutex
-	start time.Time
-	sent  []time.Duration // since start
-}
-
-func (s *pausingService) RoundTrip(req *http.Request) (*http.Response, error) {
-	s.mu.Lock()
-	since := time.Since(s.start)
-	s.sent = append(s.sent, since)
-	s.mu.Unlock()
-	time.Sleep(10 * time.Millisecond)
-	if since < 5*time.Second {
-		return httpfake.Response(req, 429, http.NoBody, "Retry-After", "5"), nil
-	}
-	return httpfake.Response(req, 200, http.NoBody), nil
 }
 
 // While a shared Retry-After is in force nothing is sent, apart from what was
 // under way. Then the callers go on one after another.
 func TestShareRetryAfter(t *testing.T) {
 	const callers, spread = 200, 5
-	for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
-		inBubble(t, string(mode), func(t *testing.T) {
-			service := &pausingService{start: time.Now()}
-			tr := &transport{
-				Base: service, Mode: mode, ShareRetryAfter: true, MaxAttempts: 5,
-				RetryAfterSpread: spread * time.Second,
-				RateLimit:        awsretry.RateLimitConfig{MinFillRate: 1000},
-				Quota:            awsretry.QuotaConfig{Capacity: -1},
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var sent []time.Duration
+		start := time.Now()
+		tr := &transport{
+			ShareRetryAfter: true, MaxAttempts: 5, RetryAfterSpread: spread * time.Second,
+			Quota: awsretry.QuotaConfig{Capacity: -1},
+		}
+		tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			since := time.Since(start)
+			mu.Lock()
+			sent = append(sent, since)
+			mu.Unlock()
+			time.Sleep(10 * time.Millisecond)
+			if since < 5*time.Second {
+				return httpfake.Response(req, 429, http.NoBody, "Retry-After", "5"), nil
 			}
-			var all sync.WaitGroup
-			for i := range callers {
-				all.Go(func() {
-					if i >= callers/2 { // whose first attempts wait too
-						time.Sleep(time.Duration(rand.N(4000)+100) * time.Millisecond)
-					}
-					if r := sendGet(t, tr); r.err != nil || r.StatusCode != 200 {
-						t.Errorf("%v", r)
-					}
-				})
-			}
-			all.Wait()
-			perSecond := make(map[time.Duration]int)
-			for _, at := range service.sent[callers/2:] {
-				if at < 5*time.Second {
-					t.Errorf("sent after %v", at)
-				}
-				perSecond[at/time.Second]++
-			}
-			for second, n := range perSecond {
-				if mean := callers / spread; n > 2*mean {
-					t.Errorf("%d sent in second %d, %d on average", n, second, mean)
-				}
-			}
+			return ok(req, http.NoBody)
 		})
-	}
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				if i >= callers/2 { // whose first attempts wait too
+					time.Sleep(time.Duration(rand.N(4000)+100) * time.Millisecond)
+				}
+				if r := sendGet(t, tr); r.err != nil || r.StatusCode != 200 {
+					t.Errorf("%v", r)
+				}
+			})
+		}
+		all.Wait()
+		perSecond := make(map[time.Duration]int)
+		for _, at := range sent[callers/2:] {
+			if at < 5*time.Second {
+				t.Errorf("sent after %v", at)
+			}
+			perSecond[at/time.Second]++
+		}
+		for second, n := range perSecond {
+			if mean := callers / spread; n > 2*mean {
+				t.Errorf("%d sent in second %d, %d on average", n, second, mean)
+			}
+		}
+	})
 }
 
 // A shared Retry-After delays no other partition, and no caller longer than
 // the context, the deadline and MaxRetryAfter allow.
 func TestSharedRetryAfterIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked := "30"
-		var sends int
-		tr := once(func(req *http.Request) (*http.Response, error) {
-			sends++
-			return httpfake.Response(req, 503, http.NoBody, "Retry-After", asked), nil
-		})
-		tr.ShareRetryAfter = true
-		get := func(ctx context.Context, attempts int) result {
-			t.Helper()
-			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
-			if sends != attempts {
-				t.Errorf("%v after %d attempts, want %d", r, sends, attempts)
-			}
-			return r
-		}
+		tr := once(inTurn(responds(503, "Retry-After", "30"), busy, responds(503, "Retry-After", "3600"), busy))
+		tr.ShareRetryAfter, tr.RetryAfterSpread = true, -1
 		start := time.Now()
-		get(t.Context(), 1).response(t)
+		sendGet(t, tr).response(t)
 
-		soon := within(t, 20*time.Second)
-		r := get(soon, 1)
+		r := send(tr, httpfake.Request(t, within(t, 20*time.Second), "GET", nil))
 		r.want(t, 0, awsretry.StopRateLimit, 0)
 		wantNotSent(t, r.err, awsretry.StopRateLimit, awsretry.ErrRateLimited)
 
 		gone, leave := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { leave(errGone) })
-		r = get(gone, 1)
+		r = send(tr, httpfake.Request(t, gone, "GET", nil))
 		r.want(t, 0, awsretry.StopCanceled, time.Second)
-		r.wantIs(t, errGone)
+		wantNotSent(t, r.err, awsretry.StopCanceled, errGone)
 
-		get(awsretry.WithPartition(t.Context(), "another"), 2).want(t, 503, awsretry.StopMaxAttempts, 0)
+		another := httpfake.Request(t, awsretry.WithPartition(t.Context(), "another"), "GET", nil)
+		send(tr, another).want(t, 503, awsretry.StopMaxAttempts, 0)
 
-		asked = "3600" // more than MaxRetryAfter: not shared
-		if get(t.Context(), 3).response(t); time.Since(start) < 30*time.Second {
-			t.Errorf("sent after %v", time.Since(start))
-		}
-		get(t.Context(), 4).want(t, 503, awsretry.StopMaxAttempts, 0)
+		left := 30*time.Second - time.Since(start)
+		sendGet(t, tr).want(t, 503, awsretry.StopMaxAttempts, left)
+		sendGet(t, tr).want(t, 503, awsretry.StopMaxAttempts, 0) // an hour is more than MaxRetryAfter: not shared
 	})
 }
 
@@ -237,8 +203,8 @@ func TestSharedRetryAfterIsNotShortened(t *testing.T) {
 			both.Go(func() { get(t, tr) })
 		}
 		both.Wait()
-		if _, err := get(t, tr); err != nil || time.Since(start) < 30*time.Second {
-			t.Errorf("%v after %v", err, time.Since(start))
+		if sendGet(t, tr); time.Since(start) < 30*time.Second {
+			t.Errorf("sent after %v", time.Since(start))
 		}
 	})
 }
@@ -275,43 +241,9 @@ func TestSharedRetryAfterAndADeadline(t *testing.T) {
 	}
 }
 
-// Callers in the rate limiter's line wait for a shared Retry-After too.
-func TestSharedRetryAfterAndTheLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var asked time.Time
-		sends := 0
-		tr := once(func(req *http.Request) (*http.Response, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			switch sends++; sends {
-			case 1:
-				return throttled(req, http.NoBody) // the limiter limits from here on
-			case 2:
-				asked = time.Now()
-				return httpfake.Response(req, 429, http.NoBody, "Retry-After", "5"), nil
-			}
-			if since := time.Since(asked); since < 5*time.Second {
-				t.Errorf("attempt %d is sent %v after a Retry-After of 5 s", sends, since)
-			}
-			return httpfake.Response(req, 200, http.NoBody), nil
-		})
-		tr.Mode, tr.ShareRetryAfter, tr.RetryAfterSpread = awsretry.Adaptive, true, -1
-		tr.RateLimit.MinFillRate = 1
-		sendGet(t, tr).response(t)
-		var all sync.WaitGroup
-		for range 6 {
-			all.Go(func() { sendGet(t, tr).wantBody(t, "") })
-		}
-		all.Wait()
-		if sends != 7 {
-			t.Errorf("%d attempts", sends)
-		}
-	})
-}
-
-// A send token that comes while a Retry-After is in force is put back, so that
-// the caller has it at once afterwards.
+// Callers in the rate limiter's line wait for a shared Retry-After too. A send
+// token that comes while it is in force is put back, so that the caller has it at
+// once afterwards.
 func TestSharedRetryAfterCostsNoSendToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

@@ -3,7 +3,6 @@ package contract_test
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,160 +35,53 @@ func (s *store) Join(share sharing.Share) {
 	}
 }
 
-// Each partition joins once, and the Transport can be used while it does.
-func TestSharedJoin(t *testing.T) {
-	tr := retrying(always(ok))
+// joined sends a request through tr, and returns what its partition shares.
+func joined(t *testing.T, tr *transport) sharing.Share {
+	t.Helper()
 	s := &store{}
-	s.join = func(share sharing.Share) {
-		if _, ok := tr.State(share.Partition()); !ok {
-			t.Errorf("there is no partition %q yet", share.Partition())
-		}
-	}
 	tr.Shared = s
-	for range 3 {
-		for _, host := range []string{"a.example", "b.example"} {
-			req := httpfake.Request(t, t.Context(), "GET", nil)
-			req.URL.Host = host
-			send(tr, req).response(t)
-		}
+	sendGet(t, tr).response(t)
+	return s.shares[0]
+}
+
+// awake reports whether share has been woken since the last call.
+func awake(share sharing.Share) bool {
+	select {
+	case <-share.Wake():
+		return true
+	default:
+		return false
 	}
-	var names []string
-	for _, share := range s.shares {
-		names = append(names, share.Partition())
-		if share.Dropped() {
-			t.Errorf("%q is dropped", share.Partition())
-		}
+}
+
+// durationOf returns how long n requests take, one after the other.
+func durationOf(t *testing.T, tr *transport, n int) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for range n {
+		sendGet(t, tr)
 	}
-	if want := []string{"a.example", "b.example"}; !slices.Equal(names, want) {
-		t.Errorf("joined %q, want %q", names, want)
-	}
+	return time.Since(start).Round(time.Millisecond)
 }
 
 func TestSharedInvalid(t *testing.T) {
-	bad := errors.New("store: the prefix is empty")
-	tr := retrying(always(ok))
-	tr.Shared = &store{err: bad}
-	if _, err := get(t, tr); !errors.Is(err, bad) || !strings.Contains(err.Error(), "Transport.Shared") {
-		t.Errorf("%v", err)
-	}
-	for field, quota := range map[string]awsretry.QuotaConfig{
-		"Quota.InitialCost is 5;":       {InitialCost: 5},
-		"Quota.RefillPerSecond is 0.5;": {RefillPerSecond: 0.5},
+	for want, tr := range map[string]*transport{
+		"Transport.Shared": {Shared: &store{err: errReset}},
+		"Quota.InitialCost is 5; with Shared it must be 0": {Shared: &store{}, Quota: quota{InitialCost: 5}},
+		"Quota.RefillPerSecond is 0.5; with Shared it must be 0": {
+			Shared: &store{}, Quota: quota{RefillPerSecond: 0.5}},
 	} {
-		tr := retrying(always(ok))
-		tr.Quota = quota
-		if err := tr.Validate(); err != nil {
-			t.Errorf("without Shared: %v", err)
+		if err := tr.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
 		}
-		tr.Shared = &store{}
-		if err := tr.Validate(); err == nil || !strings.Contains(err.Error(), field+" with Shared it must be 0") {
-			t.Errorf("%s %v", field, err)
-		}
-	}
-}
-
-// If Join panics when there is a response already, its body is closed.
-func TestSharedPanicsLate(t *testing.T) {
-	for _, status := range []int{200, 500} {
-		tr := &transport{Shared: secondJoinPanics()}
-		body := httpfake.NewBody(strings.NewReader("response"))
-		tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			return httpfake.Response(req, status, body), nil
-		})
-		tr.MaxAttempts = 1
-		resp, _, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "GET", nil))
-		if panicked {
-			t.Fatal("the first Join panics")
-		}
-		resp.Body.Close()
-		req := httpfake.Request(t, t.Context(), "GET", nil)
-		req.URL.Host = "other.example"
-		if _, _, panicked := tryRoundTrip(tr, req); !panicked || body.Closes() != 2 {
-			t.Errorf("%d: panicked: %v; the body was closed %d times in 2 responses", status, panicked, body.Closes())
-		}
-	}
-}
-
-// An extra partition that stays because it is throttled joins with the next
-// request, not when it is released.
-func TestSharedExtraJoins(t *testing.T) {
-	held, hold, released := make(chan bool), make(chan bool), make(chan bool)
-	tr := once(func(req *http.Request) (*http.Response, error) {
-		if req.Method == "GET" {
-			held <- true
-			<-hold
-			return ok(req, http.NoBody)
-		}
-		close(hold)
-		<-released
-		return throttled(req, http.NoBody)
-	})
-	s := secondJoinPanics()
-	tr.Mode, tr.MaxPartitions, tr.Shared = awsretry.Adaptive, 1, s
-	tr.RateLimit.FailFast = true
-	go func() {
-		_, _ = getOf(t, tr, "held")
-		close(released)
-	}()
-	<-held
-	if _, _, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "POST", nil)); panicked {
-		t.Error("it joins when it is released")
-	}
-	for _, want := range []bool{true, false} {
-		if _, _, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "POST", nil)); panicked != want {
-			t.Errorf("panicked: %v", panicked)
-		}
-	}
-	if names := []string{s.shares[0].Partition(), s.shares[2].Partition()}; names[0] != "held" ||
-		names[1] != "service.example" || len(s.shares) != 3 {
-		t.Errorf("%q joined, %d", names, len(s.shares))
-	}
-}
-
-// secondJoinPanics returns a store whose second Join panics.
-func secondJoinPanics() *store {
-	joins := 0
-	return &store{join: func(sharing.Share) {
-		if joins++; joins == 2 {
-			panic("store")
-		}
-	}}
-}
-
-// A panic in Join leaves no lock held, the next request joins, and the partition
-// can be dropped.
-func TestSharedPanics(t *testing.T) {
-	tr := retrying(always(ok))
-	var share sharing.Share
-	tr.Mode, tr.MaxPartitions = awsretry.Adaptive, 1
-	joins := 0
-	tr.Shared = &store{join: func(s sharing.Share) {
-		share = s
-		if joins++; joins == 1 {
-			panic("store")
-		}
-	}}
-	if _, _, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "GET", nil)); !panicked {
-		t.Error("the panic did not come through")
-	}
-	if _, err := get(t, tr); err != nil || joins != 2 {
-		t.Errorf("joined %d times, %v", joins, err)
-	}
-	first := share
-	getOf(t, tr, "another")
-	if !first.Dropped() {
-		t.Error("the partition is still there")
 	}
 }
 
 // Retry tokens come and go. A retry that finds none wakes the store, and does
 // not wait for it.
 func TestSharedTokens(t *testing.T) {
-	s := &store{}
 	tr := retrying(always(busy))
-	tr.Shared = s
-	sendGet(t, tr).response(t)
-	share := s.shares[0]
+	share := joined(t, tr)
 	if capacity, cost, ok := share.RetryTokens(); capacity != 500 || cost != 10 || !ok {
 		t.Errorf("capacity %d, cost %d, %v", capacity, cost, ok)
 	}
@@ -197,60 +89,49 @@ func TestSharedTokens(t *testing.T) {
 		t.Errorf("took %d tokens, want 490", taken)
 	}
 	share.Usage()
-	if resp, err := get(t, tr); contract.StopOf(resp, err) != awsretry.StopQuota {
-		t.Errorf("%v", err)
-	}
-	if !awake(share) {
-		t.Error("the store was not woken")
+	if r := sendGet(t, tr); r.stop != awsretry.StopQuota || !awake(share) {
+		t.Errorf("%v, or the store was not woken", r)
 	}
 	if usage := share.Usage(); usage.Refused != 1 || usage.Tokens != 0 {
 		t.Errorf("%+v", usage)
 	}
 	share.AddTokens(10)
-	if resp, err := get(t, tr); contract.StopOf(resp, err) != awsretry.StopMaxAttempts {
-		t.Errorf("with 10 tokens: %v", err)
+	if r := sendGet(t, tr); r.stop != awsretry.StopMaxAttempts {
+		t.Errorf("with 10 tokens: %v", r)
 	}
 }
 
 // A retry without tokens waits for those of the fleet, if there are any, no longer
 // than its delay.
 func TestSharedTokensInTheDelay(t *testing.T) {
-	for name, test := range map[string]struct {
-		grant *sharing.Grant
-		give  bool // after half the delay
-		want  awsretry.Stop
-		took  time.Duration
+	const lease = time.Minute
+	for name, tt := range map[string]struct {
+		fleetTokens int
+		lease       time.Duration // 0: there is no grant yet
+		give        bool          // tokens after half the delay
+		want        awsretry.Stop
+		took        time.Duration
 	}{
-		"they come":             {&sharing.Grant{FleetTokens: 10}, true, awsretry.StopMaxAttempts, time.Second},
-		"they do not come":      {&sharing.Grant{FleetTokens: 10}, false, awsretry.StopQuota, time.Second},
-		"there are none":        {&sharing.Grant{FleetTokens: 4}, true, awsretry.StopQuota, 0},
-		"the lease has ended":   {&sharing.Grant{FleetTokens: 10, Until: time.Unix(1, 0)}, true, awsretry.StopQuota, 0},
-		"before the first one":  {nil, true, awsretry.StopMaxAttempts, time.Second},
-		"the first one is late": {nil, false, awsretry.StopQuota, time.Second},
+		"they come":             {10, lease, true, awsretry.StopMaxAttempts, time.Second},
+		"they do not come":      {10, lease, false, awsretry.StopQuota, time.Second},
+		"there are none":        {4, lease, true, awsretry.StopQuota, 0},
+		"the lease has ended":   {10, -lease, true, awsretry.StopQuota, 0},
+		"before the first one":  {0, 0, true, awsretry.StopMaxAttempts, time.Second},
+		"the first one is late": {0, 0, false, awsretry.StopQuota, time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &store{}
-				tr := retrying(always(busy))
-				tr.Shared, tr.Backoff, tr.MaxAttempts = s, contract.Delay(time.Second), 2
-				s.join = func(share sharing.Share) {
-					share.TakeTokens(1 << 30)
-					if test.give {
-						time.AfterFunc(500*time.Millisecond, func() { share.AddTokens(5) })
-					}
-					if g := test.grant; g != nil {
-						if g.Until.IsZero() {
-							g.Until = time.Now().Add(time.Minute)
-						}
-						share.Grant(*g)
-					}
+		inBubble(t, name, func(t *testing.T) {
+			tr := retrying(always(busy))
+			tr.Backoff, tr.MaxAttempts = contract.Delay(time.Second), 2
+			tr.Shared = &store{join: func(share sharing.Share) {
+				share.TakeTokens(1 << 30)
+				if tt.give {
+					time.AfterFunc(500*time.Millisecond, func() { share.AddTokens(5) })
 				}
-				start := time.Now()
-				resp, err := get(t, tr)
-				if stop, took := contract.StopOf(resp, err), time.Since(start); stop != test.want || took != test.took {
-					t.Errorf("%v after %v (%v), want %v after %v", stop, took, err, test.want, test.took)
+				if tt.lease != 0 {
+					share.Grant(sharing.Grant{FleetTokens: tt.fleetTokens, Until: time.Now().Add(tt.lease)})
 				}
-			})
+			}}
+			sendGet(t, tr).want(t, 503, tt.want, tt.took)
 		})
 	}
 }
@@ -259,41 +140,34 @@ func TestSharedTokensInTheDelay(t *testing.T) {
 // at its part of the rate of all.
 func TestSharedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &store{}
-		throttling := false
-		tr := retrying(func(req *http.Request) (*http.Response, error) {
-			if throttling {
-				return throttled(req, http.NoBody)
-			}
-			return ok(req, http.NoBody)
-		})
-		tr.Mode, tr.Shared = awsretry.Adaptive, s
-		sendGet(t, tr).response(t)
-		send := func(n int) time.Duration {
-			start := time.Now()
-			for range n {
-				sendGet(t, tr).response(t)
-			}
-			return time.Since(start)
-		}
-		if took := send(100); took != 0 {
+		outcome := ok
+		tr := retrying(func(req *http.Request) (*http.Response, error) { return outcome(req, http.NoBody) })
+		adaptive(tr)
+		share := joined(t, tr)
+		if took := durationOf(t, tr, 100); took != 0 {
 			t.Errorf("without a rate 100 requests took %v", took)
 		}
-		share := s.shares[0]
-		grant := func(g sharing.Grant) {
-			g.Until = time.Now().Add(10 * time.Second)
-			share.Grant(g)
+		grant := func(rate, firstToken float64) {
+			share.Grant(sharing.Grant{
+				Until: time.Now().Add(10 * time.Second), Limited: rate > 0, Rate: rate, FleetRate: 8, Members: 4,
+				FirstToken: firstToken,
+			})
 		}
-		grant(sharing.Grant{Limited: true, Rate: 5, FleetRate: 8, Members: 4, FirstToken: 0.5})
-		grant(sharing.Grant{Limited: true, Rate: 5, FleetRate: 8, Members: 4, FirstToken: 0.5})
-		if took := send(11).Round(time.Millisecond); took != 2100*time.Millisecond {
+		wantAlone := func(when string) {
+			t.Helper()
+			if took := durationOf(t, tr, 5); took < time.Second || took > 3*time.Second {
+				t.Errorf("%s 5 requests took %v", when, took)
+			}
+		}
+		grant(5, 0.5)
+		grant(5, 0.5)
+		if took := durationOf(t, tr, 11); took != 2100*time.Millisecond {
 			t.Errorf("at 5/s 11 requests took %v, want 2.2s less half a token, once", took)
 		}
 		if state, _ := tr.State("service.example"); !state.Leased || state.Members != 4 || state.FleetRate != 8 {
 			t.Errorf("%+v", state)
 		}
-		usage := share.Usage()
-		if usage.Accepted+usage.AcceptedBefore != 112 || usage.Throttled != 0 {
+		if usage := share.Usage(); usage.Accepted+usage.AcceptedBefore != 112 || usage.Throttled != 0 {
 			t.Errorf("%+v", usage)
 		}
 
@@ -303,22 +177,18 @@ func TestSharedRate(t *testing.T) {
 		}
 		// 8/s of four: this one goes on at 2/s, and the law of the AWS SDKs
 		// raises that.
-		grant(sharing.Grant{Limited: true, Rate: 2, FleetRate: 8, Members: 4})
+		grant(2, 0)
 		time.Sleep(11 * time.Second)
-		if took := send(5); took < time.Second || took > 3*time.Second {
-			t.Errorf("alone 5 requests took %v", took)
-		}
-		throttling = true
+		wantAlone("alone")
+		outcome = throttled
 		get(t, tr)
 		if state, _ := tr.State("service.example"); state.SendRate > 3 {
 			t.Errorf("after throttling alone: %+v", state)
 		}
-		throttling = false
-		grant(sharing.Grant{Limited: true, Rate: 1000, FleetRate: 8, Members: 4})
-		grant(sharing.Grant{})
-		if took := send(5); took < time.Second || took > 3*time.Second {
-			t.Errorf("a fleet that has lost its rate: 5 requests took %v", took)
-		}
+		outcome = ok
+		grant(1000, 0)
+		share.Grant(sharing.Grant{})
+		wantAlone("in a fleet that has lost its rate")
 	})
 }
 
@@ -326,22 +196,17 @@ func TestSharedRate(t *testing.T) {
 // process without a lease keeps the rate that it may have alone.
 func TestSharedSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &store{}
-		tr := retrying(func(req *http.Request) (*http.Response, error) { return ok(req, http.NoBody) })
-		tr.Mode, tr.Shared = awsretry.Adaptive, s
-		sendGet(t, tr).response(t)
-		share, begin := s.shares[0], time.Now()
-		took := func(n int) time.Duration {
-			start := time.Now()
-			for range n {
-				sendGet(t, tr).response(t)
+		tr := retrying(always(ok))
+		adaptive(tr)
+		share, begin := joined(t, tr), time.Now()
+		wantTook := func(what string, n int, want time.Duration) {
+			t.Helper()
+			if got := durationOf(t, tr, n); got != want {
+				t.Errorf("%s: %d requests took %v, want %v", what, n, got, want)
 			}
-			return time.Since(start).Round(time.Millisecond)
 		}
 		share.Alone(2)
-		if got := took(3); got != 1500*time.Millisecond {
-			t.Errorf("alone at 2/s, 3 requests took %v", got)
-		}
+		wantTook("alone at 2/s", 3, 1500*time.Millisecond)
 		grant := func(first time.Duration, n int) {
 			share.Grant(sharing.Grant{
 				Until: time.Now().Add(10 * time.Second), Limited: true, Rate: 5, FleetRate: 100, Members: 20, AloneAtMost: 4,
@@ -352,37 +217,23 @@ func TestSharedSlots(t *testing.T) {
 		if n := share.Usage().SendTokens; n != 3 {
 			t.Errorf("%v slots are ahead", n)
 		}
-		if got := took(2); got != 1100*time.Millisecond {
-			t.Errorf("two slots took %v", got)
-		}
+		wantTook("two slots", 2, 1100*time.Millisecond)
 		time.Sleep(120 * time.Millisecond) // the third slot is 20 ms old
 		grant(50*time.Millisecond, 1)
-		if got := took(1); got != 50*time.Millisecond {
-			t.Errorf("a slot took %v", got)
-		}
-		var wake int
-		select {
-		case <-share.Wake():
-			wake++
-		default:
-		}
-		done := make(chan time.Duration)
-		go func() { done <- took(1) }()
+		wantTook("a slot", 1, 50*time.Millisecond)
+
+		awake(share)
+		var calls sync.WaitGroup
+		calls.Go(func() { wantTook("a slot that comes at once", 1, 0) })
 		synctest.Wait()
-		select {
-		case <-share.Wake():
-			wake++
-		default:
-		}
-		if state, _ := tr.State("service.example"); wake == 0 || state.Waiting != 1 || state.ExpectedWait <= 200*time.Millisecond {
-			t.Errorf("a request without a slot: %d signals and %+v", wake, state)
+		if state, _ := tr.State("service.example"); !awake(share) || state.Waiting != 1 ||
+			state.ExpectedWait <= 200*time.Millisecond {
+			t.Errorf("a request without a slot, for which the store may not be awake: %+v", state)
 		}
 		grant(0, 1)
-		if got := <-done; got != 0 {
-			t.Errorf("it took %v", got)
-		}
+		calls.Wait()
 		time.Sleep(time.Until(begin.Add(time.Minute)))
-		if got := took(5); got < time.Second || got > 2*time.Second {
+		if got := durationOf(t, tr, 5); got < time.Second || got > 2*time.Second {
 			t.Errorf("alone at 4/s, 5 requests took %v", got)
 		}
 	})
@@ -392,7 +243,7 @@ func TestSharedSlots(t *testing.T) {
 // come at once.
 func TestSharedFirstRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr := retrying(func(req *http.Request) (*http.Response, error) { return ok(req, http.NoBody) })
+		tr := retrying(always(ok))
 		tr.Mode, tr.Shared = awsretry.Adaptive, &store{rate: 2}
 		start := time.Now()
 		var calls sync.WaitGroup
@@ -415,39 +266,94 @@ func TestSharedCut(t *testing.T) {
 			return throttled(req, http.NoBody)
 		})
 		tr.Mode, tr.Shared = awsretry.Adaptive, s
-		done := make(chan bool)
-		go func() { get(t, tr); done <- true }()
+		var calls sync.WaitGroup
+		calls.Go(func() { get(t, tr) })
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait() // for the race detector
-		s.shares[0].Grant(sharing.Grant{
-			Until: time.Now().Add(time.Hour), Limited: true, Rate: 1000, Cut: time.Now(),
-		})
-		<-done
-		if u := s.shares[0].Usage(); u.ThrottledBefore != 1 || u.Throttled != 0 {
+		share := s.shares[0]
+		share.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 1000, Cut: time.Now()})
+		calls.Wait()
+		if u := share.Usage(); u.ThrottledBefore != 1 || u.Throttled != 0 {
 			t.Errorf("sent before the cut: %+v", u)
 		}
 		get(t, tr)
-		if u := s.shares[0].Usage(); u.ThrottledBefore != 0 || u.Throttled != 1 || u.ThrottledTrips != (pacing.Trips{Sum: time.Second, Of: 1}) {
+		want := pacing.Trips{Sum: time.Second, Of: 1}
+		if u := share.Usage(); u.ThrottledBefore != 0 || u.Throttled != 1 || u.ThrottledTrips != want {
 			t.Errorf("sent after the cut: %+v", u)
 		}
 	})
 }
 
-// A shared Retry-After reaches the store and comes from it.
+// A Retry-After reaches the store and comes from it, unless it is longer than
+// MaxRetryAfter.
 func TestSharedRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &store{}
-		tr := once(always(responds(503, "Retry-After", "30")))
-		tr.Shared, tr.ShareRetryAfter, tr.RetryAfterSpread = s, true, -1
-		get(t, tr)
-		share := s.shares[0]
-		if u := share.Usage(); u.RetryAfter != 30*time.Second {
-			t.Errorf("%+v", u)
+		tr := once(inTurn(responds(503, "Retry-After", "30"), ok))
+		tr.ShareRetryAfter, tr.RetryAfterSpread = true, -1
+		share := joined(t, tr)
+		if u := share.Usage(); u.RetryAfter != 30*time.Second || !awake(share) {
+			t.Errorf("%+v, or the store was not woken", u)
 		}
-		if !awake(share) {
-			t.Error("the store was not woken")
+		for _, tt := range []struct{ asked, want time.Duration }{
+			{40 * time.Second, 40 * time.Second}, {time.Minute, time.Minute}, {time.Minute + 1, 0},
+		} {
+			share.Grant(sharing.Grant{RetryAfter: tt.asked})
+			sendGet(t, tr).want(t, 200, "", tt.want)
 		}
-		share.Grant(sharing.Grant{RetryAfter: 40 * time.Second})
-		sendGet(t, tr).want(t, 503, awsretry.StopMaxAttempts, 40*time.Second)
 	})
+}
+
+// What the fleet should know at once wakes the store, and nothing else does.
+func TestSharedWake(t *testing.T) {
+	const lease = 10 * time.Second
+	for _, tt := range []struct {
+		name    string
+		rate    float64       // granted; 0 for no limit
+		after   time.Duration // how long after the grant
+		limit   rateLimit
+		base    httpfake.Base
+		timeout time.Duration
+		want    bool
+		notSent int // how many of the requests
+	}{
+		{name: "a success at a limited rate", rate: 1, after: 2 * time.Second, base: always(ok)},
+		{name: "a permanent failure", base: always(invalid)},
+		{name: "a retry", base: httpfake.Statuses(500, 200), want: true},
+		{name: "a throttled response", base: always(throttled), want: true},
+		{name: "a success after the lease", after: lease, base: always(ok), want: true},
+		{name: "a wait within the lease", rate: 1, base: always(ok)},
+		{name: "a wait beyond the lease", rate: 0.05, base: always(ok), want: true},
+		{name: "FailFast", rate: 1, limit: rateLimit{FailFast: true}, base: always(ok), want: true, notSent: 1},
+		{name: "MaxWait", rate: 1, limit: rateLimit{MaxWait: 1}, base: always(ok), want: true, notSent: 1},
+		{name: "a deadline", rate: 1, timeout: time.Millisecond, base: always(ok), want: true, notSent: 1},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			base := always(ok)
+			tr := retrying(func(req *http.Request) (*http.Response, error) { return base(req) })
+			tr.Mode, tr.RateLimit, tr.MaxAttempts = awsretry.Adaptive, tt.limit, 2
+			share := joined(t, tr)
+			for range 2 { // until no token is left
+				time.Sleep(time.Minute)
+				share.Grant(sharing.Grant{
+					Until: time.Now().Add(lease), Limited: tt.rate > 0, Rate: tt.rate, FleetRate: tt.rate, Members: 1,
+				})
+				get(t, tr)
+			}
+			awake(share)
+			share.Usage()
+
+			time.Sleep(tt.after)
+			base = tt.base
+			r := send(tr, httpfake.Request(t, within(t, tt.timeout), "GET", nil))
+			if refused := errors.Is(r.err, awsretry.ErrRateLimited); refused != (tt.notSent > 0) {
+				t.Errorf("%v", r)
+			}
+			if got := awake(share); got != tt.want {
+				t.Errorf("woken: %v", got)
+			}
+			if usage := share.Usage(); usage.NotSent != tt.notSent {
+				t.Errorf("%+v", usage)
+			}
+		})
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -64,9 +63,6 @@ func slowly(headers, read time.Duration, status int, body string) httpfake.Base 
 		case <-ctx.Done():
 			return nil, fmt.Errorf("base: %w", ctx.Err())
 		}
-		if body == "" {
-			return httpfake.Response(req, status, http.NoBody), nil
-		}
 		slow := httpfake.SlowReader(ctx, read, strings.NewReader(body))
 		return httpfake.Response(req, status, httpfake.NewBody(slow)), nil
 	}
@@ -82,24 +78,20 @@ func TestAttemptTimeout(t *testing.T) {
 		body string
 	}{
 		{"in time", slowly(9*time.Second, 400*time.Millisecond, 200, "good"), "", "good"},
-		{"no body", slowly(9*time.Second, 0, 204, ""), "", ""},
 		{"slow headers", slowly(11*time.Second, 0, 200, "good"), "headers", ""},
 		{"slow body", slowly(5*time.Second, 6*time.Second, 200, "good"), "body", ""},
 		{"slow error body", slowly(0, 11*time.Second, 400, "bad"), "body", ""},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			var attempts contexts
-			var classes []awsretry.Class
 			tr := retrying(attempts.of(t, tt.base))
-			tr.AttemptTimeout, tr.Observe = limit, func(a awsretry.Attempt) { classes = append(classes, a.Class) }
+			tr.AttemptTimeout = limit
 			start := time.Now()
 			r := sendGet(t, tr)
 			if tt.fate == "headers" {
 				r.want(t, 0, awsretry.StopMaxAttempts, 3*limit)
 				wantTimeoutError(t, r.err)
-				if wantTokens(t, tr, 480); len(attempts) != 3 || classes[0] != awsretry.Timeout {
-					t.Errorf("%d attempts, %v", len(attempts), classes)
-				}
+				wantTokens(t, tr, 480) // two retries after a timeout
 				return
 			}
 			got, err := io.ReadAll(r.Body)
@@ -119,126 +111,92 @@ func TestAttemptTimeout(t *testing.T) {
 	}
 }
 
-// Base sees the earlier of the attempt's deadline and the caller's.
-func TestDeadlineOfAnAttempt(t *testing.T) {
-	for _, tt := range []struct{ timeout, callers, want time.Duration }{
-		{10 * time.Second, time.Hour, 10 * time.Second},
-		{2 * time.Second, time.Second, time.Second},
-	} {
-		inBubble(t, tt.want.String(), func(t *testing.T) {
-			ctx := within(t, tt.callers)
-			tr := once(func(req *http.Request) (*http.Response, error) {
-				if deadline, ok := req.Context().Deadline(); !ok || time.Until(deadline) != tt.want {
-					t.Errorf("the deadline is in %v", time.Until(deadline))
-				}
-				return hangs(req, nil)
-			})
-			tr.AttemptTimeout = tt.timeout
-			r := send(tr, httpfake.Request(t, ctx, "GET", nil))
-			if tt.want == tt.timeout {
-				wantTimeoutError(t, r.err)
-				return
-			}
-			r.want(t, 0, awsretry.StopDeadline, tt.want)
-			r.wantIs(t, context.DeadlineExceeded)
-			e := new(awsretry.Error)
-			if !errors.As(r.err, &e) || e.Attempts != 1 || !e.Timeout() || strings.Contains(r.err.Error(), "AttemptTimeout") {
-				t.Errorf("%v is not the caller's deadline", r.err)
-			}
-		})
-	}
-}
-
-// The context of an attempt ends at the end of its body, or with its Close.
-// That of a response that is retried has ended before the retry.
+// The context of an attempt ends at the end of its body, with its Close, or
+// with the attempt if that has no body. That of a response that is retried has
+// ended before the retry.
 func TestAttemptContextEndsWithTheBody(t *testing.T) {
-	for _, status := range []int{200, 404, 503} {
-		for _, size := range []int{10, 3 * peekLimit} {
-			for _, closed := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%d with %d bytes, closed %v", status, size, closed), func(t *testing.T) {
-					var attempts contexts
-					tr := retrying(attempts.of(t, func(req *http.Request) (*http.Response, error) {
-						return httpfake.Response(req, status, httpfake.NewBody(strings.NewReader(httpfake.Text(size)))), nil
-					}))
-					tr.AttemptTimeout, tr.MaxAttempts = time.Hour, 2
-					r := sendGet(t, tr)
-					if last := attempts[len(attempts)-1]; (status == 200 || size > peekLimit) && last.Err() != nil {
-						t.Error("the context ends before the body")
-					}
-					if closed {
-						r.Body.Close()
-					} else if n, err := io.Copy(io.Discard, r.Body); n != int64(size) || err != nil {
-						t.Errorf("read %d, %v", n, err)
-					}
-					attempts.wantEnded(t)
-				})
-			}
-		}
-	}
-}
-
-func TestAttemptContextEndsWithoutABody(t *testing.T) {
-	for name, outcome := range map[string]outcome{
-		"error": fails(errReset), "neither response nor error": fails(nil), "204": responds(204),
+	for _, tt := range []struct {
+		name   string
+		base   outcome
+		size   int // of the body
+		closed bool
+		lives  bool // the context outlives RoundTrip
+	}{
+		{"200, closed", ok, 10, true, true},
+		{"200, read", ok, 10, false, true},
+		{"503, read ahead", busy, 10, true, false},
+		{"503 that is longer, closed", busy, 3 * peekLimit, true, true},
+		{"503 that is longer, read", busy, 3 * peekLimit, false, true},
+		{"error", fails(errReset), 0, false, false},
+		{"neither response nor error", fails(nil), 0, false, false},
+		{"204", responds(204), 0, false, false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			var attempts contexts
-			tr := retrying(attempts.of(t, always(outcome)))
-			tr.AttemptTimeout = time.Hour
-			get(t, tr)
+			tr := retrying(attempts.of(t, func(req *http.Request) (*http.Response, error) {
+				if tt.size == 0 {
+					return tt.base(req, http.NoBody)
+				}
+				return tt.base(req, httpfake.NewBody(strings.NewReader(httpfake.Text(tt.size))))
+			}))
+			tr.AttemptTimeout, tr.MaxAttempts = time.Hour, 2
+			r := sendGet(t, tr)
+			if tt.lives && attempts[len(attempts)-1].Err() != nil {
+				t.Error("the context ends before the body")
+			}
+			switch {
+			case tt.closed:
+				r.Body.Close()
+			case tt.size > 0:
+				if n, err := io.Copy(io.Discard, r.Body); n != int64(tt.size) || err != nil {
+					t.Errorf("read %d, %v", n, err)
+				}
+			}
 			attempts.wantEnded(t)
 		})
 	}
 }
 
-// While RoundTrip keeps a response through a delay, its AttemptTimeout
-// does not run.
-func TestTimeoutStandsStillInTheDelay(t *testing.T) {
-	for name, tr := range map[string]*transport{
-		"long poll": {LongPoll: func(*http.Request) bool { return true }, Quota: awsretry.QuotaConfig{Capacity: 1}},
-		"fail fast": {Mode: awsretry.Adaptive,
-			RateLimit: awsretry.RateLimitConfig{FailFast: true, MinFillRate: 1e-3, Beta: 1e-6}},
+// While RoundTrip keeps a response, for the delay or for a Read of the request
+// body, its AttemptTimeout does not run.
+func TestTimeoutStandsStill(t *testing.T) {
+	for name, tt := range map[string]struct {
+		tr     *transport
+		source io.Reader // of the request
+		stop   awsretry.Stop
+	}{
+		"long poll": {&transport{
+			LongPoll: func(*http.Request) bool { return true }, Quota: quota{Capacity: 1},
+		}, nil, awsretry.StopQuota},
+		"fail fast": {&transport{
+			Mode: awsretry.Adaptive, RateLimit: rateLimit{FailFast: true, MinFillRate: 1e-3, Beta: 1e-6},
+		}, nil, awsretry.StopRateLimit},
+		"Read": {&transport{}, everyNow(time.Hour), awsretry.StopBody},
+		"delay, then Read": {&transport{
+			Mode: awsretry.Adaptive, RateLimit: rateLimit{FailFast: true}, MaxBodyBuffer: 10,
+		}, everyNow(5*time.Second/2, httpfake.Text(20), "b", "c", "d", "e"), awsretry.StopBody},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			data := httpfake.Text(2 * peekLimit)
-			tr.AttemptTimeout, tr.Backoff = 10*time.Second, contract.Delay(15*time.Second)
-			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				time.Sleep(6 * time.Second)
-				return httpfake.Response(req, 429, httpfake.NewBody(until(req.Context(), strings.NewReader(data)))), nil
+			data := httpfake.Text(3 * peekLimit)
+			tt.tr.AttemptTimeout, tt.tr.Backoff = 10*time.Second, contract.Delay(15*time.Second)
+			tt.tr.Base = receiving(func(req *http.Request, _ io.ReadCloser) (*http.Response, error) {
+				time.Sleep(2 * time.Second)
+				body := httpfake.NewBody(until(req.Context(), strings.NewReader(data)))
+				return httpfake.Response(req, 429, body, "Content-Type", "image/png"), nil
 			})
-			r := sendGet(t, tr)
-			r.want(t, 429, r.stop, 21*time.Second)
-			time.Sleep(3 * time.Second) // of the 4 that are left
-			half := make([]byte, len(data)/2+1)
+			r := send(tt.tr, httpfake.Request(t, t.Context(), "PUT", tt.source))
+			r.want(t, 429, tt.stop, 17*time.Second+time.Millisecond) // with that of receiving
+			time.Sleep(7 * time.Second)                              // of the 8 that are left
+			half := make([]byte, len(data)/2)
 			if _, err := io.ReadFull(r.Body, half); err != nil || string(half) != data[:len(half)] {
 				t.Errorf("reading the response: %v", err)
 			}
 			time.Sleep(2 * time.Second)
 			_, err := readToEnd(r.Response)
 			wantTimeoutError(t, err)
+			time.Sleep(2 * time.Hour) // until the request's body is read
 		})
 	}
-}
-
-// The context of an attempt does not end before the error code in its body is
-// found. Many callers at once give the race detector something to see.
-func TestCodeIsFoundUnderATimeout(t *testing.T) {
-	tr := unpaid(func(req *http.Request) (*http.Response, error) {
-		return httpfake.Response(req, 400, httpfake.NewBody(iotest.DataErrReader(strings.NewReader(throttledJSON)))), nil
-	})
-	tr.AttemptTimeout = time.Minute
-	var all sync.WaitGroup
-	for range 32 {
-		all.Go(func() {
-			for range 50 {
-				r := sendGet(t, tr)
-				if r.wantBody(t, throttledJSON); r.stop != awsretry.StopQuota {
-					t.Errorf("%v", r)
-				}
-			}
-		})
-	}
-	all.Wait()
 }
 
 // StallTimeout ends a Read without a byte. Neither a download that takes long
@@ -285,28 +243,6 @@ func TestStalledErrorBody(t *testing.T) {
 		got, err := readToEnd(r.Response)
 		if wantStall(t, err); got != "x" {
 			t.Errorf("read %q", got)
-		}
-	})
-}
-
-// A body that is continued is continued after a stall, which costs what a
-// timeout does.
-func TestResumeAfterAStall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var classes []awsretry.Class
-		tr := continuing(&object{first: edits{func(r *http.Response) { r.Body = hanging(r.Request, letters[:9]) }}})
-		tr.StallTimeout, tr.Backoff = 10*time.Second, contract.Delay(0)
-		tr.Policy = func(a *awsretry.Attempt) awsretry.Class {
-			classes = append(classes, awsretry.DefaultPolicy(a))
-			return classes[len(classes)-1]
-		}
-		r := sendGet(t, tr)
-		start := time.Now()
-		if r.wantBody(t, letters); time.Since(start) != tr.StallTimeout {
-			t.Errorf("after %v", time.Since(start))
-		}
-		if len(classes) != 3 || classes[1] != awsretry.Timeout {
-			t.Errorf("classes %v", classes)
 		}
 	})
 }

@@ -122,18 +122,6 @@ func TestLimiterLearnsWithoutRetry(t *testing.T) {
 	}
 }
 
-// Nor is an error looked for that Amazon S3 may hide in a 200.
-func TestHiddenErrorIsNotLookedForWithoutRetry(t *testing.T) {
-	body := httpfake.NewBody(strings.NewReader("<Error><Code>SlowDown</Code></Error>"))
-	req := httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "PUT", nil)
-	req.Header.Set("X-Amz-Copy-Source", "bucket/key")
-	r := send(retrying(respondsWith(200, body)), req)
-	if _, ok := awsretry.Outcome(r.Response); ok || body.Reads() != 0 {
-		t.Errorf("%v, an outcome: %v, %d Reads", r, ok, body.Reads())
-	}
-	r.Body.Close()
-}
-
 // While the caller writes a one-shot body, the rest of the response may depend
 // on what the caller writes when it has the response.
 func TestDuplexFailureIsNotReadAhead(t *testing.T) {
