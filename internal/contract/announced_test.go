@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -299,4 +300,40 @@ func TestExplainedThrottling(t *testing.T) {
 			}
 		})
 	}
+}
+
+// State and Partitions may be read, and a RateLimiter used, beside requests.
+func TestAnnouncedLimitsConcurrently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sends atomic.Int64
+		tr := reading()
+		tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			if n := int(sends.Add(1)); n%20 != 0 {
+				return says(200, 100-n%20)(req, http.NoBody)
+			}
+			return says(429, 0)(req, http.NoBody)
+		})
+		limiter := awsretry.NewRateLimiter(awsretry.RateLimitConfig{Reserve: .1})
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 50 {
+					get(t, tr)
+					tr.State("service.example")
+					for _, state := range tr.Partitions() {
+						_ = state.Limits
+					}
+				}
+			})
+			all.Go(func() {
+				for i := range 50 {
+					limiter.Wait(t.Context())
+					limiter.Announce(time.Now(), []awsretry.Limit{{Quota: 100, Remaining: float64(100 - i), Reset: time.Minute}})
+					limiter.UpdateSent(time.Now(), i%20 == 0)
+					limiter.Rates()
+				}
+			})
+		}
+		all.Wait()
+	})
 }

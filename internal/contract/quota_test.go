@@ -1,9 +1,13 @@
 package contract_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,4 +197,55 @@ func TestShareOfFailingCalls(t *testing.T) {
 			t.Errorf("the capacity is %d", state.Capacity)
 		}
 	})
+}
+
+// A wait for tokens that would not end before the deadline is refused at once.
+// It includes those in line.
+func TestQuotaAcquire(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		inLine   []int // for one token a second
+		deadline time.Duration
+		want     time.Duration // 0: refused
+	}{
+		{"at the deadline", nil, 5 * time.Second, 0},
+		{"before the deadline", nil, 5*time.Second + 1, 5 * time.Second},
+		{"after others, at the deadline", []int{2, 3}, 10 * time.Second, 0},
+		{"after others, before the deadline", []int{2, 3}, 10*time.Second + 1, 10 * time.Second},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			q := awsretry.NewQuota(quota{Capacity: 5, RefillPerSecond: 1, Wait: true})
+			if err := q.Acquire(t.Context(), 5); err != nil {
+				t.Fatal(err)
+			}
+			var line sync.WaitGroup
+			var mu sync.Mutex // guards served: a later Acquire may return at the same instant
+			var served []int
+			for i, n := range tt.inLine {
+				line.Go(func() {
+					if err := q.Acquire(t.Context(), n); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					served = append(served, i)
+				})
+				synctest.Wait()
+			}
+			ctx := within(t, tt.deadline)
+			start := time.Now()
+			err := q.Acquire(ctx, 5)
+			if took := time.Since(start); took != tt.want || (err == nil) != (tt.want > 0) {
+				t.Errorf("%v after %v, want it after %v", err, took, tt.want)
+			}
+			if err != nil &&
+				(!errors.Is(err, awsretry.ErrQuotaExceeded) || !strings.Contains(err.Error(), "deadline")) {
+				t.Error(err)
+			}
+			line.Wait()
+			if !slices.IsSorted(served) || len(served) != len(tt.inLine) {
+				t.Errorf("served %v", served)
+			}
+		})
+	}
 }

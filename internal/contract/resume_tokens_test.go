@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -156,4 +158,34 @@ func TestResumeReleasesThePartition(t *testing.T) {
 			t.Error("the partition of the first request is in use")
 		}
 	})
+}
+
+// In adaptive mode the request for the rest takes a send token. With FailFast
+// the body ends where there is none.
+func TestResumeTakesASendToken(t *testing.T) {
+	for _, fast := range []bool{false, true} {
+		inBubble(t, fmt.Sprint("FailFast ", fast), func(t *testing.T) {
+			o := &object{breaks: []int{0, 100}, first: edits{withStatus(429)}}
+			tr := continuing(o)
+			tr.Mode, tr.RateLimit.FailFast, tr.Backoff = awsretry.Adaptive, fast, contract.Delay(0)
+			waited := make(map[int64]time.Duration)
+			tr.Observe = func(a awsretry.Attempt) { waited[a.Offset] = a.Waited }
+			throttled := send(tr, httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)).response(t)
+			throttled.Body.Close()
+			time.Sleep(2 * time.Second) // one token at the lowest rate
+			resp := sendGet(t, tr).response(t)
+			got, err := readToEnd(resp)
+			if !fast {
+				if err != nil || got != letters || waited[100] == 0 {
+					t.Errorf("%d bytes, %v; the request for the rest waited %v", len(got), err, waited[100])
+				}
+				return
+			}
+			wantBrokenOff(t, err, awsretry.StopRateLimit, 100)
+			if !errors.Is(err, awsretry.ErrRateLimited) || !errors.Is(err, errBroken) {
+				t.Error(err)
+			}
+			o.wantClosed(t)
+		})
+	}
 }
