@@ -11,88 +11,45 @@ import (
 	"testing"
 	"time"
 
+	"example.com/awsretry/internal/httpfake"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 )
 
-// Side by side with River's bare jobs, whose arguments are as long. The tests'
-// PostgreSQL does not sync to disk; SQLite does.
-
 var benchBody = strings.Repeat("x", 1<<10)
 
-func onEachStore(b *testing.B, f func(b *testing.B, store string)) {
-	for name, store := range stores {
-		b.Run(name, func(b *testing.B) { f(b, store(b)) })
-	}
+// A load is a store with deliveries or, to compare with, River's bare jobs, whose
+// arguments are as long and which do nothing. The tests' PostgreSQL does not sync
+// to disk; SQLite does.
+type load struct {
+	q       *Queue
+	done    *atomic.Int64 // jobs
+	enqueue func() error
+	within  func(tx any) error // enqueues in a transaction
+	start   func() (stop func())
 }
 
-func bareArgs(b testing.TB, q *Queue) args {
-	b.Helper()
-	a, _, err := q.encode(post(b, "http://endpoint.test/hook", benchBody), Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	raw, err := json.Marshal(map[string]string{"x": strings.Repeat("x", len(a.raw)-len(`{"x":""}`))})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return args{raw}
-}
-
-func BenchmarkEnqueue(b *testing.B) {
-	onEachStore(b, func(b *testing.B, store string) {
-		q := open(b, store, Config{})
-		for b.Loop() {
-			enqueue(b, q, post(b, "http://endpoint.test/hook", benchBody), Options{})
-		}
+// newDeliveries returns deliveries to so many endpoints.
+func newDeliveries(t testing.TB, store string, config Config, endpoints int) load {
+	t.Helper()
+	var done atomic.Int64
+	config.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		done.Add(1)
+		return httpfake.Empty(204, req), req.Body.Close()
 	})
-}
-
-func BenchmarkEnqueueBare(b *testing.B) {
-	onEachStore(b, func(b *testing.B, store string) {
-		q := open(b, store, Config{})
-		a := bareArgs(b, q)
-		for b.Loop() {
-			if _, err := q.store.insert(b.Context(), a, &river.InsertOpts{Queue: queueName}); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
-// onEachStoreAndWorkers runs a benchmark with stores that sync to disk.
-func onEachStoreAndWorkers(b *testing.B, f func(b *testing.B, q *Queue)) {
-	for _, workers := range []int{10, 50} {
-		b.Run(fmt.Sprint(workers), func(b *testing.B) {
-			onEachStore(b, func(b *testing.B, store string) {
-				q := open(b, store, Config{Workers: workers})
-				if !q.store.sqlite {
-					execute(b, q.store.db, "ALTER SYSTEM SET fsync = on")
-					execute(b, q.store.db, "SELECT pg_reload_conf()")
-				}
-				f(b, q)
-			})
-		})
+	q, n := open(t, store, config), 0
+	request := func() *http.Request {
+		n++
+		return post(t, fmt.Sprintf("http://endpoint%d.test/hook", n%endpoints), benchBody)
 	}
-}
-
-func BenchmarkDeliver(b *testing.B) {
-	onEachStoreAndWorkers(b, func(b *testing.B, q *Queue) {
-		var done atomic.Int64
-		q.config.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
-			done.Add(1)
-			return noContent(req)
-		})
-		for i := range b.N {
-			enqueue(b, q, post(b, fmt.Sprintf("http://endpoint%d.test/hook", i%50), benchBody), Options{})
-		}
-		b.ResetTimer()
-		stop := start(b, q)
-		for done.Load() < int64(b.N) {
-			time.Sleep(time.Millisecond)
-		}
-		stop()
-	})
+	return load{q, &done,
+		func() error {
+			_, err := q.Enqueue(t.Context(), request(), Options{})
+			return err
+		},
+		func(tx any) error { return enqueueTx(t, q, tx, request()) },
+		func() (stop func()) { return start(t, q) },
+	}
 }
 
 // A bareWorker does nothing.
@@ -106,25 +63,26 @@ func (w *bareWorker) Work(context.Context, *river.Job[args]) error {
 	return nil
 }
 
-func BenchmarkDeliverBare(b *testing.B) {
-	onEachStoreAndWorkers(b, func(b *testing.B, q *Queue) {
-		a := bareArgs(b, q)
-		for range b.N {
-			if _, err := q.store.insert(b.Context(), a, &river.InsertOpts{Queue: queueName}); err != nil {
-				b.Fatal(err)
-			}
-		}
-		w := &bareWorker{}
-		b.ResetTimer()
-		stop := startBare(b, q, w)
-		for w.done.Load() < int64(b.N) {
-			time.Sleep(time.Millisecond)
-		}
-		stop()
-	})
+func newBare(t testing.TB, store string, config Config, _ int) load {
+	t.Helper()
+	q, w := open(t, store, config), &bareWorker{}
+	own, _, err := q.encode(post(t, "http://endpoint.test/hook", benchBody), Options{})
+	check(t, err)
+	text := strings.Repeat("x", len(own.raw)-len(`{"x":""}`))
+	a, opts := args{must[[]byte](t)(json.Marshal(map[string]string{"x": text}))}, &river.InsertOpts{Queue: queueName}
+	return load{q, &w.done,
+		func() error {
+			_, err := q.store.insert(t.Context(), a, opts)
+			return err
+		},
+		func(tx any) error {
+			_, err := q.store.insertTx(t.Context(), tx, a, opts)
+			return err
+		},
+		func() (stop func()) { return startBare(t, q, w) },
+	}
 }
 
-// startBare runs bare jobs until stop.
 func startBare(t testing.TB, q *Queue, w *bareWorker) (stop func()) {
 	t.Helper()
 	workers := river.NewWorkers()
@@ -142,15 +100,46 @@ func startBare(t testing.TB, q *Queue, w *bareWorker) (stop func()) {
 	case *riverJobs[pgx.Tx]:
 		r, err = river.NewClient(jobs.driver, config)
 	}
-	if err != nil {
-		t.Fatal(err)
+	check(t, err)
+	check(t, r.Start(context.Background()))
+	return func() { check(t, r.Stop(context.Background())) }
+}
+
+// onEachLoad runs a benchmark with deliveries to 50 endpoints, and bare.
+func onEachLoad(b *testing.B, config Config, f func(*testing.B, load)) {
+	for name, store := range stores {
+		b.Run(name, func(b *testing.B) { f(b, newDeliveries(b, store(b), config, 50)) })
+		b.Run(name+" bare", func(b *testing.B) { f(b, newBare(b, store(b), config, 50)) })
 	}
-	if err := r.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := r.Stop(context.Background()); err != nil {
-			t.Error(err)
+}
+
+func BenchmarkEnqueue(b *testing.B) {
+	onEachLoad(b, Config{}, func(b *testing.B, l load) {
+		for b.Loop() {
+			check(b, l.enqueue())
 		}
+	})
+}
+
+// Both stores sync to disk.
+func BenchmarkDeliver(b *testing.B) {
+	for _, workers := range []int{10, 50} {
+		b.Run(fmt.Sprint(workers), func(b *testing.B) {
+			onEachLoad(b, Config{Workers: workers}, func(b *testing.B, l load) {
+				if !l.q.store.sqlite {
+					execute(b, l.q.store.db, "ALTER SYSTEM SET fsync = on")
+					execute(b, l.q.store.db, "SELECT pg_reload_conf()")
+				}
+				for range b.N {
+					check(b, l.enqueue())
+				}
+				b.ResetTimer()
+				stop := l.start()
+				for l.done.Load() < int64(b.N) {
+					time.Sleep(time.Millisecond)
+				}
+				stop()
+			})
+		})
 	}
 }

@@ -3,7 +3,6 @@ package deliveryqueue
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -11,13 +10,9 @@ import (
 	"time"
 )
 
-func readPage(t *testing.T, name string) string {
+func readPage(t testing.TB, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(must[[]byte](t)(os.ReadFile(name)))
 }
 
 // TestPageIsTested compares docs/DELIVERYQUEUE.md with the code: its Go is in
@@ -28,12 +23,8 @@ func TestPageIsTested(t *testing.T) {
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
 	page := readPage(t, "../docs/DELIVERYQUEUE.md")
 
-	names, err := filepath.Glob("example*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var examples strings.Builder
-	for _, name := range append(names, "otelqueue/example_test.go", "../interop/deadletter_sqs_test.go") {
+	for _, name := range []string{"example_test.go", "example_seal_test.go", "otelqueue/example_test.go", "../interop/deadletter_sqs_test.go"} {
 		examples.WriteString(readPage(t, name))
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page+readPage(t, "../docs/ENDPOINTS.md"), -1)
@@ -94,5 +85,12 @@ func TestSettingsAreComplete(t *testing.T) {
 				t.Errorf("docs/SETTINGS.md does not have %v.%s", typ, name)
 			}
 		}
+	}
+}
+
+// Who uses this package gets what its tests import in go.sum too.
+func TestNoAWSSDK(t *testing.T) {
+	if text := readPage(t, "go.mod") + readPage(t, "go.sum"); strings.Contains(text, "github.com/aws/") {
+		t.Error("there is a module of the AWS SDK")
 	}
 }

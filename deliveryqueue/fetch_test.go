@@ -1,0 +1,162 @@
+package deliveryqueue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/awsretry/internal/httpfake"
+)
+
+// backlog copies the rows in the store until there are about n.
+func backlog(t testing.TB, q *Queue, n int) {
+	t.Helper()
+	have := stats(t, q).Waiting
+	if have == 0 {
+		return
+	}
+	numbers := `(SELECT generate_series(2, $1) AS n) AS numbers`
+	if q.store.sqlite {
+		numbers = `(WITH RECURSIVE c(n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM c WHERE n < ?1) SELECT n FROM c) AS numbers`
+	}
+	execute(t, q.store.db, `INSERT INTO river_job (args, kind, max_attempts, metadata, priority, queue, scheduled_at, state)
+		SELECT args, kind, max_attempts, metadata, priority, queue, scheduled_at, state FROM river_job, `+numbers, n/have)
+}
+
+// plan returns how the store executes a statement.
+func plan(t *testing.T, q *Queue, statement string, params ...any) string {
+	t.Helper()
+	explain, columns := "EXPLAIN ", 1
+	if q.store.sqlite {
+		explain, columns = "EXPLAIN QUERY PLAN ", 4
+	}
+	rows, err := q.store.db.QueryContext(t.Context(), explain+statement, params...)
+	check(t, err)
+	defer rows.Close()
+	var steps []string
+	for rows.Next() {
+		var step string
+		row := []any{new(any), new(any), new(any), &step}
+		check(t, rows.Scan(row[len(row)-columns:]...))
+		steps = append(steps, step)
+	}
+	check(t, rows.Err())
+	return strings.Join(steps, "\n")
+}
+
+// An outcome is committed in the same time however many deliveries wait: SQLite
+// finds the job by its number. PostgreSQL chooses by the statistics of its
+// tables.
+func TestOutcomeIsCommittedByNumber(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{})
+	text := plan(t, q, q.store.settleQuery(), "[]")
+	if !strings.Contains(text, "SEARCH river_job USING INTEGER PRIMARY KEY") || strings.Contains(text, "INDEX river_job") {
+		t.Errorf("the plan is\n%s", text)
+	}
+}
+
+// The endpoints are counted in the order of the indexes.
+func TestEndpointsAreCountedInIndexes(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{})
+	for index, condition := range map[string]string{"deliveryqueue_due": q.store.available(), "deliveryqueue_aside": aside} {
+		if text := plan(t, q, q.store.countQuery(index, condition)); text != "SCAN river_job USING INDEX "+index {
+			t.Errorf("the plan is\n%s", text)
+		}
+	}
+}
+
+// A fetch goes by its index, also where PostgreSQL's statistics know of no job
+// that is available.
+func TestFetchUsesItsIndex(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+		backlog(t, q, 1000)
+		execute(t, q.store.db, `UPDATE river_job SET state = 'completed', finalized_at = `+q.store.after(`0`))
+		analyze := "ANALYZE river_job"
+		if !q.store.sqlite {
+			analyze = "VACUUM " + analyze
+		}
+		execute(t, q.store.db, analyze)
+		execute(t, q.store.db, `UPDATE river_job SET state = 'available', finalized_at = NULL`)
+		for name, text := range map[string]string{
+			"due":  plan(t, q, q.store.dueQuery(10), "", ""),
+			"take": plan(t, q, q.store.query(q.store.takeQuery()), `[{"endpoint": "http://endpoint.test", "n": 3}]`, "me"),
+		} {
+			if !strings.Contains(text, "deliveryqueue_due") || strings.Contains(text, "river_job_prioritized") ||
+				strings.Contains(text, "Seq Scan on river_job") || strings.Contains(text, "SCAN river_job") {
+				t.Errorf("the plan of %s is\n%s", name, text)
+			}
+		}
+	})
+}
+
+// River learns in time that its queue is paused, also if a look takes longer than
+// Config.PollInterval.
+func TestSlowLooks(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	f := q.newFetcher(ctx)
+	f.poll = time.Nanosecond
+	if _, err := f.fetch(t.Context(), "a client"); err != nil || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
+	}
+}
+
+// A look goes over so many endpoints at most, and the next one goes on from there.
+func TestManyEndpoints(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{})
+	const n = 3 * mostLooked
+	enqueue(t, q, post(t, "http://seed.test", "x"), Options{})
+	backlog(t, q, n)
+	execute(t, q.store.db, `UPDATE river_job SET metadata =
+		jsonb_object('delivery', jsonb_object('endpoint', 'http://h' || id, 'key', 'k')) WHERE id > 1`)
+	execute(t, q.store.db, `INSERT INTO deliveryqueue_endpoint (endpoint, next_at, tail_at, slow)
+		SELECT 'http://h' || id, 0, 0, 2 FROM river_job WHERE id > 1`)
+	f := q.newFetcher(t.Context())
+	for job := range int64(2) { // the part of those that hang
+		f.lanes.enter(job, fmt.Sprint(job), health{slow: 2})
+	}
+	for look := 1; ; look++ {
+		f.next = time.Now().Add(f.poll)
+		taken := must[[]candidate](t)(f.choose(t.Context()))
+		if last := look == 2; last != (len(taken) == 1) { // to http://seed.test, the last
+			t.Errorf("look %d takes %+v", look, taken)
+		}
+		if len(taken) > 0 || look == 2 {
+			return
+		}
+		if time.Until(f.next) > f.poll/2 {
+			t.Errorf("the next look is in %v", time.Until(f.next))
+		}
+	}
+}
+
+// Endpoints with a throttle do not hold up the others: their deliveries do not
+// wait in the workers.
+func TestThrottlesHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{Workers: 2, PollInterval: defaultPollInterval, Base: httpfake.Statuses(204)})
+	for i := range 10 {
+		for range 3 {
+			url := fmt.Sprintf("http://throttled%d.test", i)
+			enqueue(t, q, post(t, url, "x"), Options{Policy: throttle(t, 1)})
+		}
+	}
+	start(t, q)
+	for range 5 {
+		id := enqueue(t, q, post(t, "http://other.test", "x"), Options{})
+		eventually(t, "the other is delivered", func() bool { return get(t, q, id).State == Delivered })
+	}
+	if s := stats(t, q); s.open() == 0 {
+		t.Errorf("the others were delivered last: %+v", s)
+	}
+}

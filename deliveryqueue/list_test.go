@@ -1,0 +1,124 @@
+package deliveryqueue
+
+import (
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"example.com/awsretry/internal/httpfake"
+)
+
+func TestListFilters(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		var ids []int64
+		for _, url := range []string{"http://a.test/1", "http://B.test/2", "http://a.test/3"} {
+			ids = append(ids, enqueue(t, q, post(t, url, ""), Options{}))
+		}
+		for _, tt := range []struct {
+			name   string
+			filter Filter
+			want   int
+		}{
+			{"all", Filter{}, 3},
+			{"an endpoint", Filter{Endpoint: "http://B.test"}, 1},
+			{"a state", Filter{State: Dead}, 0},
+			{"a limit", Filter{Limit: 2}, 2},
+			{"numbers", Filter{IDs: ids[1:]}, 2},
+			{"before", Filter{Before: time.Now().Add(-time.Hour)}, 0},
+			{"before, later", Filter{Before: time.Now().Add(time.Hour), State: Waiting}, 3},
+		} {
+			if l := list(t, q, tt.filter); len(l) != tt.want {
+				t.Errorf("%s: %+v", tt.name, l)
+			}
+		}
+		for d := range q.List(t.Context(), Filter{}) {
+			check(t, q.Cancel(t.Context(), d.ID)) // the store is free meanwhile
+		}
+		for name, f := range map[string]Filter{"state": {State: "no"}, "limit": {Limit: -1}} {
+			for _, err := range q.List(t.Context(), f) {
+				if err == nil || !strings.Contains(err.Error(), "it must be") {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+	})
+}
+
+// Long reads do not hold up what is enqueued and fetched.
+func TestReadsHoldUpNothing(t *testing.T) {
+	t.Parallel()
+	end := newEndpoint(t, 200)
+	q := open(t, newSQLite(t), Config{})
+	start(t, q)
+	for q.store.reading.Stats().InUse < q.store.reading.Stats().MaxOpenConnections {
+		rows, err := q.store.reading.QueryContext(t.Context(),
+			`WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c`)
+		if err != nil || !rows.Next() {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+	}
+	enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	end.wait(t, 1)
+}
+
+func TestEmpty(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{})
+	id := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+	for state, want := range map[string]bool{
+		"available": false, "scheduled": false, "retryable": false, "running": false, "completed": true,
+	} {
+		setJob(t, q, id, `finalized_at = CASE WHEN '`+state+`' = 'completed' THEN CURRENT_TIMESTAMP END, state = '`+state+`'`)
+		if got := must[bool](t)(q.Empty(t.Context())); got != want {
+			t.Errorf("with one that is %s: %v", state, got)
+		}
+	}
+}
+
+// What waits is in the store: Run holds the bodies of its workers' attempts, and
+// List none. This test does not run beside others, whose memory it would count.
+func TestMemory(t *testing.T) {
+	const body, n, workers = 256 << 10, 8, 2
+	begun, release := make(chan bool, n), make(chan struct{})
+	q := open(t, newSQLite(t), Config{
+		MaxBody: body, Workers: workers, PerEndpoint: workers,
+		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			begun <- true
+			<-release
+			return httpfake.Empty(204, req), req.Body.Close()
+		}),
+	})
+	check(t, q.store.setHealth(t.Context(), "http://endpoint.test", false, false))
+	for range n {
+		enqueue(t, q, post(t, "http://endpoint.test", strings.Repeat("x", body)), Options{})
+	}
+	before := memory()
+	if all := list(t, q, Filter{}); len(all) != n {
+		t.Errorf("%d are listed", len(all))
+	}
+	stats(t, q)
+	if allocated := memory().TotalAlloc - before.TotalAlloc; allocated > body {
+		t.Errorf("List and Stats allocated %d bytes", allocated)
+	}
+	start(t, q)
+	for range workers {
+		<-begun
+	}
+	// A body is there as the row's JSON in base64, as a letter and as a request.
+	if held := int64(memory().HeapAlloc) - int64(before.HeapAlloc); held > workers*6*body {
+		t.Errorf("Run holds %d bytes", held)
+	}
+	close(release)
+}
+
+func memory() runtime.MemStats {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats
+}
