@@ -1,13 +1,9 @@
 package deliveryqueue
 
 import (
-	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
-
-	"example.com/awsretry/internal/httpfake"
 )
 
 func TestListFilters(t *testing.T) {
@@ -78,47 +74,4 @@ func TestEmpty(t *testing.T) {
 			t.Errorf("with one that is %s: %v", state, got)
 		}
 	}
-}
-
-// What waits is in the store: Run holds the bodies of its workers' attempts, and
-// List none. This test does not run beside others, whose memory it would count.
-func TestMemory(t *testing.T) {
-	const body, n, workers = 256 << 10, 8, 2
-	begun, release := make(chan bool, n), make(chan struct{})
-	q := open(t, newSQLite(t), Config{
-		MaxBody: body, Workers: workers, PerEndpoint: workers,
-		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			begun <- true
-			<-release
-			return httpfake.Empty(204, req), req.Body.Close()
-		}),
-	})
-	check(t, q.store.setHealth(t.Context(), "http://endpoint.test", false, false))
-	for range n {
-		enqueue(t, q, post(t, "http://endpoint.test", strings.Repeat("x", body)), Options{})
-	}
-	before := memory()
-	if all := list(t, q, Filter{}); len(all) != n {
-		t.Errorf("%d are listed", len(all))
-	}
-	stats(t, q)
-	if allocated := memory().TotalAlloc - before.TotalAlloc; allocated > body {
-		t.Errorf("List and Stats allocated %d bytes", allocated)
-	}
-	start(t, q)
-	for range workers {
-		<-begun
-	}
-	// A body is there as the row's JSON in base64, as a letter and as a request.
-	if held := int64(memory().HeapAlloc) - int64(before.HeapAlloc); held > workers*6*body {
-		t.Errorf("Run holds %d bytes", held)
-	}
-	close(release)
-}
-
-func memory() runtime.MemStats {
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return stats
 }

@@ -2,10 +2,8 @@ package deliveryqueue
 
 import (
 	"database/sql"
-	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -101,18 +99,6 @@ func TestOpenAtOnce(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestReadOnlyFile(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "windows" || os.Getuid() == 0 {
-		t.Skip("the rights do not apply to this user")
-	}
-	store := newSQLite(t)
-	check(t, os.Chmod(store, 0o400))
-	if _, err := Open(t.Context(), store, Config{}); err == nil || !errors.Is(err, os.ErrPermission) {
-		t.Errorf("error %v", err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -122,32 +121,6 @@ func TestLastAttempts(t *testing.T) {
 				t.Errorf("sealed: %v, result %d: %+v", sealed, i, r)
 			}
 		}
-	}
-}
-
-// The next attempt does not use an HTTP/2 connection on which one timed out.
-func TestNextAttemptLeavesTheConnection(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var connections []string
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		connections = append(connections, r.RemoteAddr)
-		hangs := r.RemoteAddr == connections[0]
-		mu.Unlock()
-		if hangs {
-			<-r.Context().Done()
-		}
-	}))
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	q := open(t, newSQLite(t), Config{Base: server.Client().Transport, AttemptTimeout: 200 * time.Millisecond})
-	id := enqueue(t, q, post(t, server.URL, "hello"), Options{Policy: retries(t, 3)})
-	start(t, q)
-	waitFor(t, q, Stats{Delivered: 1})
-	if d := get(t, q, id); d.Attempts != 2 {
-		t.Errorf("%+v", d)
 	}
 }
 

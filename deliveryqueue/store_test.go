@@ -18,44 +18,31 @@ import (
 // A store that is away for a while loses no outcome, and Run finds it again.
 func TestStoreGoesAway(t *testing.T) {
 	t.Parallel()
-	for name, alter := range map[string]string{
-		"down": "ALLOW_CONNECTIONS %v", "read-only": "SET default_transaction_read_only = %v",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store := newPostgres(t)
-			database := databaseOf(store)
-			admin := connect(t, "pgx", postgres.server.URL("postgres"))
-			// Its own setting is not that of the connections, so they are cut. Each
-			// is waited for, or it might still refuse a write after that.
-			set := func(value bool) {
-				t.Helper()
-				execute(t, admin, fmt.Sprintf("ALTER DATABASE %s "+alter, database, value))
-				const end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1"
-				execute(t, admin, end, database)
-			}
-			readOnly := name == "read-only"
-			end := newEndpoint(t, 200)
-			end.hold = make(chan struct{})
-			q := open(t, store, Config{})
-			startOne(t, q, end)
-			set(readOnly)
-			close(end.hold)
-			time.Sleep(200 * time.Millisecond)
-			_, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
-			if err == nil || readOnly && !strings.Contains(err.Error(), "read-only") {
-				t.Errorf("Enqueue: %v", err)
-			}
-			set(!readOnly)
-			eventually(t, "the store is there", func() bool {
-				_, err := q.Stats(t.Context())
-				return err == nil
-			})
-			enqueue(t, q, post(t, end.URL, "hello"), Options{})
-			waitFor(t, q, Stats{Delivered: 2})
-			end.check(t, 2)
-		})
+	store := newPostgres(t)
+	admin := connect(t, "pgx", postgres.server.URL("postgres"))
+	allow := func(is bool) {
+		t.Helper()
+		execute(t, admin, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %v", databaseOf(store), is))
+		execute(t, admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", databaseOf(store))
 	}
+	end := newEndpoint(t, 200)
+	end.hold = make(chan struct{})
+	q := open(t, store, Config{})
+	startOne(t, q, end)
+	allow(false)
+	close(end.hold)
+	time.Sleep(200 * time.Millisecond)
+	if _, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{}); err == nil {
+		t.Error("Enqueue returned no error")
+	}
+	allow(true)
+	eventually(t, "the store is there", func() bool {
+		_, err := q.Stats(t.Context())
+		return err == nil
+	})
+	enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	waitFor(t, q, Stats{Delivered: 2})
+	end.check(t, 2)
 }
 
 func databaseOf(store string) string {
@@ -63,7 +50,7 @@ func databaseOf(store string) string {
 }
 
 // An SQLite file that another process has locked, or that refuses writes, for a
-// while loses no outcome. (No right binds root: that is TestReadOnlyFile.)
+// while loses no outcome.
 func TestLockedFile(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -162,26 +149,6 @@ func TestCleaning(t *testing.T) {
 	stop()
 	start(t, q) // the cleaner runs once in the beginning, and then after each 30 s
 	waitFor(t, q, Stats{Dead: 1})
-}
-
-// A store that is full refuses deliveries, and keeps those that it accepted.
-func TestFullStore(t *testing.T) {
-	t.Parallel()
-	end := newEndpoint(t, 200)
-	q := open(t, newSQLite(t), Config{})
-	execute(t, q.store.db, "PRAGMA max_page_count = 100")
-	accepted := 0
-	var err error
-	for ; err == nil; accepted++ {
-		_, err = q.Enqueue(t.Context(), post(t, end.URL, strings.Repeat("x", 100_000)), Options{})
-	}
-	if accepted--; accepted == 0 || !strings.Contains(err.Error(), "full") {
-		t.Errorf("%d were accepted, and then: %v", accepted, err)
-	}
-	execute(t, q.store.db, "PRAGMA max_page_count = 10000")
-	start(t, q)
-	waitFor(t, q, Stats{Delivered: accepted})
-	end.check(t, accepted)
 }
 
 // A file that is gone takes no deliveries, and Run stops.
