@@ -3,6 +3,7 @@ package otelqueue_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -34,11 +35,13 @@ func watched(ctx context.Context, store string) error {
 }
 
 func Example() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		fmt.Println(err)
-		return
+	check := func(err error) {
+		if err != nil {
+			log.Fatal(err)
+		}
 	}
+	dir, err := os.MkdirTemp("", "")
+	check(err)
 	defer os.RemoveAll(dir)
 	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
@@ -48,27 +51,14 @@ func Example() {
 	}))
 	defer endpoint.Close()
 	store := filepath.Join(dir, "deliveries.db")
-	if err := enqueue(ctx, store, endpoint.URL); err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := watched(ctx, store); err != nil {
-		fmt.Println(err)
-	}
+	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{}) // of another process
+	check(err)
+	defer queue.Close()
+	req, err := http.NewRequest("POST", endpoint.URL, strings.NewReader("hello"))
+	check(err)
+	_, err = queue.Enqueue(ctx, req, deliveryqueue.Options{})
+	check(err)
+	check(watched(ctx, store))
 	// Output:
 	// got it
-}
-
-func enqueue(ctx context.Context, store, url string) error {
-	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{})
-	if err != nil {
-		return err
-	}
-	defer queue.Close()
-	req, err := http.NewRequest("POST", url, strings.NewReader("hello"))
-	if err != nil {
-		return err
-	}
-	_, err = queue.Enqueue(ctx, req, deliveryqueue.Options{})
-	return err
 }
