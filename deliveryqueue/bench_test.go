@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -105,39 +108,99 @@ func startBare(t testing.TB, q *Queue, w *bareWorker) (stop func()) {
 	return func() { check(t, r.Stop(context.Background())) }
 }
 
-// onEachLoad runs a benchmark with deliveries to 50 endpoints, and bare.
+// onEachLoad runs a benchmark with deliveries, and bare. DELIVERYQUEUE_WAITING=n
+// makes n more wait before, and then all are for one endpoint.
 func onEachLoad(b *testing.B, config Config, f func(*testing.B, load)) {
+	waiting, _ := strconv.Atoi(os.Getenv("DELIVERYQUEUE_WAITING"))
+	endpoints := 50
+	if waiting > 0 {
+		endpoints, config.PerEndpoint = 1, config.Workers
+	}
 	for name, store := range stores {
-		b.Run(name, func(b *testing.B) { f(b, newDeliveries(b, store(b), config, 50)) })
-		b.Run(name+" bare", func(b *testing.B) { f(b, newBare(b, store(b), config, 50)) })
+		for suffix, newLoad := range map[string]func(testing.TB, string, Config, int) load{"": newDeliveries, " bare": newBare} {
+			b.Run(name+suffix, func(b *testing.B) {
+				l := newLoad(b, store(b), config, endpoints)
+				if waiting > 0 {
+					check(b, l.enqueue())
+					backlog(b, l.q, waiting)
+				}
+				if waiting > 0 && !l.q.store.sqlite {
+					execute(b, l.q.store.db, "ANALYZE river_job") // as its autovacuum does within a minute
+				}
+				b.ResetTimer()
+				f(b, l)
+			})
+		}
 	}
 }
 
 func BenchmarkEnqueue(b *testing.B) {
 	onEachLoad(b, Config{}, func(b *testing.B, l load) {
-		for b.Loop() {
+		for range b.N {
 			check(b, l.enqueue())
 		}
 	})
 }
 
-// Both stores sync to disk.
+// Each operation is 500 in a transaction.
+func BenchmarkEnqueueTx(b *testing.B) {
+	onEachLoad(b, Config{}, func(b *testing.B, l load) {
+		for range b.N {
+			tx, end := begin(b, l.q)
+			for range 500 {
+				check(b, l.within(tx))
+			}
+			check(b, end(true))
+		}
+	})
+}
+
+// What reads all deliveries, and the size of the store.
+func BenchmarkRead(b *testing.B) {
+	onEachLoad(b, Config{}, func(b *testing.B, l load) {
+		var forStats, forList time.Duration
+		for range b.N {
+			begin := time.Now()
+			stats(b, l.q)
+			forStats += time.Since(begin)
+			begin = time.Now()
+			for _, err := range l.q.List(b.Context(), Filter{}) {
+				check(b, err)
+			}
+			forList += time.Since(begin)
+		}
+		size := "SELECT pg_database_size(current_database())"
+		if l.q.store.sqlite {
+			size = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+		}
+		b.ReportMetric(float64(scan[int](b, l.q, size))/1e6, "MB")
+		b.ReportMetric(float64(forStats.Milliseconds())/float64(b.N), "Stats-ms")
+		b.ReportMetric(float64(forList.Milliseconds())/float64(b.N), "List-ms")
+	})
+}
+
+// Both stores sync to disk, unless many wait.
 func BenchmarkDeliver(b *testing.B) {
 	for _, workers := range []int{10, 50} {
 		b.Run(fmt.Sprint(workers), func(b *testing.B) {
 			onEachLoad(b, Config{Workers: workers}, func(b *testing.B, l load) {
-				if !l.q.store.sqlite {
+				if !l.q.store.sqlite && os.Getenv("DELIVERYQUEUE_WAITING") == "" {
 					execute(b, l.q.store.db, "ALTER SYSTEM SET fsync = on")
 					execute(b, l.q.store.db, "SELECT pg_reload_conf()")
 				}
 				for range b.N {
 					check(b, l.enqueue())
 				}
+				runtime.GC()
 				b.ResetTimer()
 				stop := l.start()
 				for l.done.Load() < int64(b.N) {
 					time.Sleep(time.Millisecond)
 				}
+				b.StopTimer()
+				var memory runtime.MemStats
+				runtime.ReadMemStats(&memory)
+				b.ReportMetric(float64(memory.HeapAlloc)/1e6, "heap-MB")
 				stop()
 			})
 		})

@@ -56,9 +56,7 @@ func TestCancelAll(t *testing.T) {
 		if n, err := q.CancelAll(t.Context(), Filter{Endpoint: "http://a.test"}); err != nil || n != 4 {
 			t.Errorf("%d, %v", n, err)
 		}
-		if s, want := stats(t, q), (Stats{Waiting: 2, Running: 2, Delivered: 2, Dead: 1, Canceled: 3}); s != want {
-			t.Errorf("%+v, want %+v", s, want)
-		}
+		wantStats(t, q, Stats{Waiting: 2, Running: 2, Delivered: 2, Dead: 1, Canceled: 3})
 		// The attempt in progress fails.
 		running := list(t, q, Filter{State: Running, Endpoint: "http://a.test"})[0].ID
 		settle(t, q, again(underWay(t, q, running, 0), record{}, 0))

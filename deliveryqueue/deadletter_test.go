@@ -12,53 +12,35 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
-	"example.com/awsretry/delivery/letters"
 	"example.com/awsretry/internal/httpfake"
 )
 
+// A dead letter that Config.DeadLetter does not take stays in the store.
 func TestDeadLetterIsHandedOver(t *testing.T) {
 	t.Parallel()
-	end := newEndpoint(t, 404)
-	folder := &letters.Dir{Path: t.TempDir()}
-	q := open(t, newSQLite(t), Config{DeadLetter: folder.Put})
-	id := enqueue(t, q, post(t, end.URL, "hello"), Options{IdempotencyKey: "key 1"})
-	start(t, q)
-	waitFor(t, q, Stats{Canceled: 1})
-	if d := get(t, q, id); d.Reason != "permanent" || d.Status != 404 || d.Attempts != 1 {
-		t.Errorf("%+v", d)
-	}
-	for letter, err := range folder.List() {
-		if err != nil || letter.Reason != "permanent" || letter.Status != 404 || letter.Attempts != 1 {
-			t.Errorf("the letter: %+v, %v", letter, err)
-		}
-	}
-	end.respond(200)
-	done, err := folder.Redrive(t.Context(), http.DefaultTransport, letters.RedriveOptions{})
-	if err != nil || done.Delivered != 1 {
-		t.Fatalf("%+v, %v", done, err)
-	}
-	if last := end.requests()[1]; last.body != "hello" || last.header.Get("Idempotency-Key") != "key 1" {
-		t.Errorf("redriven: %+v", last)
-	}
-}
-
-func TestDeadLetterIsNotTaken(t *testing.T) {
-	t.Parallel()
-	for text, hook := range map[string]func(context.Context, delivery.DeadLetter) error{
-		"disk full": func(_ context.Context, dead delivery.DeadLetter) error {
-			body, err := io.ReadAll(dead.Request.Body)
-			if err != nil || string(body) != "hello" || dead.Response.StatusCode != 404 {
-				return errors.New("wrong dead letter")
-			}
-			return errors.New("disk full")
-		},
-		"panicked: boom": func(context.Context, delivery.DeadLetter) error { panic("boom") },
+	for _, tt := range []struct {
+		end  func() error // of the hook
+		want State
+		err  string
+	}{
+		{func() error { return nil }, Canceled, ""},
+		{func() error { return errors.New("disk full") }, Dead, "disk full"},
+		{func() error { panic("boom") }, Dead, "panicked: boom"},
 	} {
-		q := open(t, newSQLite(t), Config{DeadLetter: hook, Base: httpfake.Statuses(404)})
-		id := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+		q := open(t, newSQLite(t), Config{Base: httpfake.Statuses(404), DeadLetter: func(ctx context.Context, dead delivery.DeadLetter) error {
+			body := must[[]byte](t)(io.ReadAll(dead.Request.Body))
+			if id, _ := ID(ctx); id != 1 || string(body) != "hello" || dead.Request.Header.Get("Idempotency-Key") != "key 1" ||
+				dead.Response.StatusCode != 404 || dead.Attempts != 1 || dead.Reason != "permanent" {
+				t.Errorf("delivery %d, %q, %+v", id, body, dead)
+			}
+			return tt.end()
+		}})
+		id := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{IdempotencyKey: "key 1"})
 		start(t, q)
-		waitFor(t, q, Stats{Dead: 1})
-		if d := get(t, q, id); d.Reason != "permanent" || !strings.Contains(d.Err, text) {
+		eventually(t, "it has ended", func() bool { return stats(t, q).open() == 0 })
+		d := get(t, q, id)
+		if d.State != tt.want || d.Reason != "permanent" || d.Status != 404 || d.Attempts != 1 || (d.Err == "") != (tt.err == "") ||
+			!strings.Contains(d.Err, tt.err) {
 			t.Errorf("%+v", d)
 		}
 	}

@@ -18,9 +18,7 @@ func TestDeliver(t *testing.T) {
 		req := post(t, end.URL+"/hook?token=secret", "hello")
 		req.Header = http.Header{"Authorization": {"Bearer secret"}, "X-Two": {"1", "2"}}
 		id := enqueue(t, q, req, Options{Policy: parse(t, `{"requestPolicy": {"headerContentType": "application/json"}}`)})
-		if s := stats(t, q); s != (Stats{Waiting: 1}) {
-			t.Errorf("before: %+v", s)
-		}
+		wantStats(t, q, Stats{Waiting: 1})
 		start(t, q)
 		waitFor(t, q, Stats{Delivered: 1})
 		all := end.requests()
@@ -124,9 +122,7 @@ func TestManyAreRedriven(t *testing.T) {
 			t.Errorf("redrove %d, %v; want %d", got, err, tt.want)
 		}
 	}
-	if s := stats(t, q); s != (Stats{Waiting: n}) {
-		t.Errorf("%+v", s)
-	}
+	wantStats(t, q, Stats{Waiting: n})
 }
 
 // River counts attempts in 16 bits, and the policy of AWS-managed endpoints has

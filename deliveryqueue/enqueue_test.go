@@ -18,53 +18,49 @@ import (
 func TestEnqueueRefuses(t *testing.T) {
 	t.Parallel()
 	q := open(t, newSQLite(t), Config{MaxBody: 5})
+	set := func(name string, values ...string) func(*http.Request) {
+		return func(r *http.Request) { r.Header[name] = values }
+	}
 	for _, tt := range []struct {
-		name, text string
-		change     func(*http.Request, *Options)
+		text   string
+		change func(*http.Request)
+		o      Options
 	}{
-		{"a body that is too long", "longer than Config.MaxBody, 5 bytes", func(r *http.Request, _ *Options) {
+		{"longer than Config.MaxBody, 5 bytes", func(r *http.Request) { r.ContentLength = 6 }, Options{}},
+		{"longer than Config.MaxBody, 5 bytes", func(r *http.Request) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader("123456")), -1
-		}},
-		{"a length that is too long", "longer than Config.MaxBody, 5 bytes", func(r *http.Request, _ *Options) {
-			r.ContentLength = 6
-		}},
-		{"a wrong length", "ContentLength is 3 and its body has 5 bytes", func(r *http.Request, _ *Options) {
-			r.ContentLength = 3
-		}},
-		{"a body that fails", "boom", func(r *http.Request, _ *Options) {
+		}, Options{}},
+		{"ContentLength is 3 and its body has 5 bytes", func(r *http.Request) { r.ContentLength = 3 }, Options{}},
+		{"boom", func(r *http.Request) {
 			r.Body = io.NopCloser(httpfake.ReadFunc(func([]byte) (int, error) { return 0, errors.New("boom") }))
-		}},
-		{"a trailer", "has a trailer", func(r *http.Request, _ *Options) { r.Trailer = http.Header{"X": {"1"}} }},
-		{"no URL", "no URL", func(r *http.Request, _ *Options) { r.URL = nil }},
-		{"another scheme", `scheme "ftp"`, func(r *http.Request, _ *Options) { r.URL.Scheme = "ftp" }},
-		{"no host", "no host", func(r *http.Request, _ *Options) { r.URL.Host = "" }},
-		{"what net/http refuses", "invalid header field value", func(r *http.Request, _ *Options) { r.Header.Set("X", "a\nb") }},
-		{"two keys", "2 headers Idempotency-Key", func(r *http.Request, _ *Options) {
-			r.Header["Idempotency-Key"] = []string{"a", "b"}
-		}},
-		{"a key that moves a cursor", "control character", func(r *http.Request, _ *Options) {
-			r.Header.Set("Idempotency-Key", "a\x1b[2Jb")
-		}},
-		{"a key with a tab", "control character", func(_ *http.Request, o *Options) { o.IdempotencyKey = "a\tb" }},
-		{"a key that is sent without its space", "a space around it", func(_ *http.Request, o *Options) {
-			o.IdempotencyKey = "a "
-		}},
-		{"a key that List cannot show", "not UTF-8", func(_ *http.Request, o *Options) { o.IdempotencyKey = "a\xff" }},
-		{"a negative delay", "Options.Delay is -1ns; it must not be negative", func(_ *http.Request, o *Options) { o.Delay = -1 }},
-		{"an invalid policy", "maxReceivesPerSecond is 0", func(_ *http.Request, o *Options) {
-			o.Policy = &delivery.Policy{ThrottlePolicy: &delivery.ThrottlePolicy{MaxReceivesPerSecond: new(int)}}
+		}, Options{}},
+		{"has a trailer", func(r *http.Request) { r.Trailer = http.Header{"X": {"1"}} }, Options{}},
+		{"no URL", func(r *http.Request) { r.URL = nil }, Options{}},
+		{`scheme "ftp"`, func(r *http.Request) { r.URL.Scheme = "ftp" }, Options{}},
+		{"no host", func(r *http.Request) { r.URL.Host = "" }, Options{}},
+		{"invalid header field value", set("X", "a\nb"), Options{}}, // by net/http
+		{"2 headers Idempotency-Key", set("Idempotency-Key", "a", "b"), Options{}},
+		{"control character", set("idempotency-key", "a\x1b[2Jb"), Options{}},
+		{"control character", nil, Options{IdempotencyKey: "a\tb"}},
+		{"a space around it", nil, Options{IdempotencyKey: "a "}},
+		{"not UTF-8", nil, Options{IdempotencyKey: "a\xff"}},
+		{"Options.Delay is -1ns; it must not be negative", nil, Options{Delay: -1}},
+		{"maxReceivesPerSecond is 0", nil, Options{
+			Policy: &delivery.Policy{ThrottlePolicy: &delivery.ThrottlePolicy{MaxReceivesPerSecond: new(int)}},
 		}},
 	} {
-		req, o := post(t, "http://endpoint.test", "hello"), Options{}
-		tt.change(req, &o)
+		req := post(t, "http://endpoint.test", "hello")
+		if tt.change != nil {
+			tt.change(req)
+		}
 		body := httpfake.NewBody(req.Body)
 		req.Body = body
-		_, err := q.Enqueue(t.Context(), req, o)
+		_, err := q.Enqueue(t.Context(), req, tt.o)
 		if err == nil || !strings.Contains(err.Error(), tt.text) || !strings.HasPrefix(err.Error(), "deliveryqueue: ") {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%v, want %q", err, tt.text)
 		}
-		if errors.As(err, new(*BodyTooLargeError)) != strings.Contains(tt.name, "too long") || body.Closes() != 1 {
-			t.Errorf("%s: error %T, and the body was closed %d times", tt.name, err, body.Closes())
+		if errors.As(err, new(*BodyTooLargeError)) != strings.Contains(tt.text, "longer") || body.Closes() != 1 {
+			t.Errorf("error %T, and the body was closed %d times", err, body.Closes())
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -72,9 +68,7 @@ func TestEnqueueRefuses(t *testing.T) {
 	if _, err := q.Enqueue(ctx, post(t, "http://endpoint.test", ""), Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the context: %v", err)
 	}
-	if s := stats(t, q); s != (Stats{}) {
-		t.Errorf("%+v", s)
-	}
+	wantStats(t, q, Stats{})
 }
 
 // encodeAndRead returns what is stored of a delivery, and its key.
@@ -124,9 +118,7 @@ func TestEnqueueTx(t *testing.T) {
 			tx, end := begin(t, q)
 			check(t, enqueueTx(t, q, tx, post(t, "http://endpoint.test", "hello")))
 			check(t, end(tt.commit))
-			if s := stats(t, q); s != tt.want {
-				t.Errorf("commit %v: %+v", tt.commit, s)
-			}
+			wantStats(t, q, tt.want)
 		}
 		others := any(new(sql.Tx))
 		if q.store.sqlite {
@@ -190,9 +182,7 @@ func TestEnqueueMany(t *testing.T) {
 	if _, err := q.EnqueueMany(t.Context(), []Item{{}}); err == nil || !strings.Contains(err.Error(), "item 0 has no request") {
 		t.Errorf("error %v", err)
 	}
-	if s := stats(t, q); s != (Stats{}) {
-		t.Errorf("%+v", s)
-	}
+	wantStats(t, q, Stats{})
 	items := []Item{item("http://endpoint.test/a"), item("http://endpoint.test/b")}
 	items[1].Options = Options{Delay: time.Hour, IdempotencyKey: "key 1"}
 	ids, err := q.EnqueueMany(t.Context(), items)

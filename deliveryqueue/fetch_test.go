@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"example.com/awsretry/internal/httpfake"
 )
 
 // backlog copies the rows in the store until there are about n.
@@ -137,26 +135,5 @@ func TestManyEndpoints(t *testing.T) {
 		if time.Until(f.next) > f.poll/2 {
 			t.Errorf("the next look is in %v", time.Until(f.next))
 		}
-	}
-}
-
-// Endpoints with a throttle do not hold up the others: their deliveries do not
-// wait in the workers.
-func TestThrottlesHoldUpNobody(t *testing.T) {
-	t.Parallel()
-	q := open(t, newSQLite(t), Config{Workers: 2, PollInterval: defaultPollInterval, Base: httpfake.Statuses(204)})
-	for i := range 10 {
-		for range 3 {
-			url := fmt.Sprintf("http://throttled%d.test", i)
-			enqueue(t, q, post(t, url, "x"), Options{Policy: throttle(t, 1)})
-		}
-	}
-	start(t, q)
-	for range 5 {
-		id := enqueue(t, q, post(t, "http://other.test", "x"), Options{})
-		eventually(t, "the other is delivered", func() bool { return get(t, q, id).State == Delivered })
-	}
-	if s := stats(t, q); s.open() == 0 {
-		t.Errorf("the others were delivered last: %+v", s)
 	}
 }

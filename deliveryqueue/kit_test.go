@@ -250,12 +250,7 @@ func throttle(t testing.TB, perSecond int) *delivery.Policy {
 // eventually waits until f is true.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	eventuallyIn(t, time.Minute, what, f)
-}
-
-func eventuallyIn(t testing.TB, limit time.Duration, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(limit); !f(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}
@@ -269,6 +264,13 @@ func stats(t testing.TB, q *Queue) Stats {
 
 // open is how many deliveries have not ended.
 func (s Stats) open() int { return s.Waiting + s.Running }
+
+func wantStats(t testing.TB, q *Queue, want Stats) {
+	t.Helper()
+	if s := stats(t, q); s != want {
+		t.Errorf("%+v, want %+v", s, want)
+	}
+}
 
 func waitFor(t testing.TB, q *Queue, want Stats) {
 	t.Helper()

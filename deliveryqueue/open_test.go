@@ -1,7 +1,6 @@
 package deliveryqueue
 
 import (
-	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery"
-	"github.com/riverqueue/river/rivermigrate"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -51,24 +49,16 @@ func TestTablesOfANewerVersion(t *testing.T) {
 	}
 }
 
-// Open brings the tables of an older River and of an older version of this
-// package up to date, and what waits in them is delivered.
+// Open brings the tables of an older version up to date, and what waits in them is
+// delivered.
 func TestTablesOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	end := newEndpoint(t, 200)
 	store := newSQLite(t)
 	q := open(t, store, Config{})
-	enqueue(t, q, post(t, end.URL, "hello"), Options{})
-	const version = `SELECT max(version) FROM river_migration`
-	newest := scan[int](t, q, version)
-	migrator, err := rivermigrate.New(q.store.jobs.(*riverJobs[*sql.Tx]).driver, nil)
-	check(t, err)
-	_, err = migrator.Migrate(t.Context(), rivermigrate.DirectionDown, nil)
-	check(t, err)
-	if older := scan[int](t, q, version); older >= newest {
-		t.Fatalf("version %d became %d", newest, older)
-	}
+	enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: throttle(t, 100)})
 	for _, statement := range []string{
+		`DROP INDEX deliveryqueue_due`, // as an update of River may
 		`DROP TABLE deliveryqueue_endpoint`,
 		`CREATE TABLE deliveryqueue_endpoint (endpoint text PRIMARY KEY, next_at bigint NOT NULL, tail_at bigint NOT NULL)`,
 		`UPDATE deliveryqueue_schema SET version = 1`,
@@ -76,12 +66,8 @@ func TestTablesOfAnOlderVersion(t *testing.T) {
 		execute(t, q.store.db, statement)
 	}
 	again := open(t, store, Config{})
-	if v := scan[int](t, again, version); v != newest {
-		t.Errorf("version %d, want %d", v, newest)
-	}
-	enqueue(t, again, post(t, end.URL, "hello"), Options{Policy: throttle(t, 100)})
 	start(t, again)
-	waitFor(t, again, Stats{Delivered: 2})
+	waitFor(t, again, Stats{Delivered: 1})
 }
 
 // Many processes may open a new store at the same time.

@@ -26,9 +26,7 @@ type process struct {
 	Workers        int
 	AttemptTimeout time.Duration
 
-	// Endpoint and Hanging get deliveries that the process enqueues until it is
-	// killed, if they are set.
-	Endpoint, Hanging string
+	Endpoint string // for deliveries that the process enqueues; "": it enqueues none
 }
 
 // start starts the process, which ends with the test or before. Its output has
@@ -82,12 +80,8 @@ func (p process) enqueue(ctx context.Context, q *Queue) {
 	n := 2
 	policy := &delivery.Policy{HealthyRetryPolicy: &delivery.RetryPolicy{NumRetries: &n, NumNoDelayRetries: &n}}
 	for ; ; time.Sleep(5 * time.Millisecond) {
-		key, to := []string{"good", "good", "again", "bad", "hang"}[rand.N(5)], p.Endpoint
-		if key == "hang" {
-			to = p.Hanging
-		}
-		key += fmt.Sprintf("-%d", rand.Uint64())
-		req, err := http.NewRequest("POST", to, strings.NewReader("hello"))
+		key := fmt.Sprintf("%s-%d", []string{"good", "again", "bad"}[rand.N(3)], rand.Uint64())
+		req, err := http.NewRequest("POST", p.Endpoint, strings.NewReader("hello"))
 		if err == nil {
 			_, err = q.Enqueue(ctx, req, Options{Policy: policy, IdempotencyKey: key})
 		}

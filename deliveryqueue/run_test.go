@@ -24,9 +24,7 @@ func TestGracefulStop(t *testing.T) {
 	stop := startOne(t, q, end)
 	time.AfterFunc(100*time.Millisecond, func() { close(end.hold) })
 	stop()
-	if s := stats(t, q); s != (Stats{Delivered: 1}) {
-		t.Errorf("%+v", s)
-	}
+	wantStats(t, q, Stats{Delivered: 1})
 }
 
 func TestStopCutsOff(t *testing.T) {
@@ -39,9 +37,7 @@ func TestStopCutsOff(t *testing.T) {
 	if err := stop(); err == nil || !strings.Contains(err.Error(), "cut off") {
 		t.Errorf("error %v", err)
 	}
-	if s := stats(t, q); s != (Stats{Waiting: 1}) {
-		t.Errorf("%+v", s)
-	}
+	wantStats(t, q, Stats{Waiting: 1})
 	q.config.StopTimeout = time.Minute
 	start(t, q)
 	waitFor(t, q, Stats{Delivered: 1})

@@ -6,7 +6,8 @@ import (
 )
 
 // Turns are an interval apart, none is farther ahead than asked for, and after a
-// break or with the clock set back the next one is now.
+// break or with the clock set back the next one is now. An attempt whose turn is
+// not near does not wait for it in a worker.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -24,6 +25,9 @@ func TestTurns(t *testing.T) {
 		}
 		if wait, taken := take(time.Second); taken {
 			t.Errorf("a turn in %v", wait)
+		}
+		if now, err := q.awaitTurn(t.Context(), throttle(t, 1), "http://endpoint.test", false); now || err != nil {
+			t.Errorf("an attempt waited for its turn: %v, %v", now, err)
 		}
 		for what, off := range map[string]string{"after a break": "- 60", "the clock was set back": "+ 7200"} {
 			execute(t, q.store.db, `UPDATE deliveryqueue_endpoint SET next_at = next_at `+off+`000000`)
