@@ -28,7 +28,6 @@ type load struct {
 	q       *Queue
 	done    *atomic.Int64 // jobs
 	enqueue func() error
-	within  func(tx any) error // enqueues in a transaction
 	start   func() (stop func())
 }
 
@@ -41,16 +40,13 @@ func newDeliveries(t testing.TB, store string, config Config, endpoints int) loa
 		return httpfake.Empty(204, req), req.Body.Close()
 	})
 	q, n := open(t, store, config), 0
-	request := func() *http.Request {
-		n++
-		return post(t, fmt.Sprintf("http://endpoint%d.test/hook", n%endpoints), benchBody)
-	}
 	return load{q, &done,
 		func() error {
-			_, err := q.Enqueue(t.Context(), request(), Options{})
+			n++
+			url := fmt.Sprintf("http://endpoint%d.test/hook", n%endpoints)
+			_, err := q.Enqueue(t.Context(), post(t, url, benchBody), Options{})
 			return err
 		},
-		func(tx any) error { return enqueueTx(t, q, tx, request()) },
 		func() (stop func()) { return start(t, q) },
 	}
 }
@@ -76,10 +72,6 @@ func newBare(t testing.TB, store string, config Config, _ int) load {
 	return load{q, &w.done,
 		func() error {
 			_, err := q.store.insert(t.Context(), a, opts)
-			return err
-		},
-		func(tx any) error {
-			_, err := q.store.insertTx(t.Context(), tx, a, opts)
 			return err
 		},
 		func() (stop func()) { return startBare(t, q, w) },
@@ -138,19 +130,6 @@ func BenchmarkEnqueue(b *testing.B) {
 	onEachLoad(b, Config{}, func(b *testing.B, l load) {
 		for range b.N {
 			check(b, l.enqueue())
-		}
-	})
-}
-
-// Each operation is 500 in a transaction.
-func BenchmarkEnqueueTx(b *testing.B) {
-	onEachLoad(b, Config{}, func(b *testing.B, l load) {
-		for range b.N {
-			tx, end := begin(b, l.q)
-			for range 500 {
-				check(b, l.within(tx))
-			}
-			check(b, end(true))
 		}
 	})
 }

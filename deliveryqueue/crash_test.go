@@ -2,41 +2,15 @@ package deliveryqueue
 
 import (
 	"bufio"
-	"io"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
-
-// A counter is an endpoint that counts the requests by key.
-type counter struct {
-	mu        sync.Mutex
-	delivered map[string]int // 2xx
-	seen      map[string]int
-}
-
-func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	io.Copy(io.Discard, r.Body)
-	time.Sleep(2 * time.Millisecond)
-	key := r.Header.Get("Idempotency-Key")
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.seen[key]++
-	switch {
-	case strings.HasPrefix(key, "bad-"):
-		w.WriteHeader(http.StatusNotFound)
-	case strings.HasPrefix(key, "again-") && c.seen[key] == 1:
-		w.WriteHeader(http.StatusServiceUnavailable)
-	default:
-		c.delivered[key]++
-	}
-}
 
 // crashing is how many processes TestCrash has at the same time.
 const crashing = 3
@@ -51,14 +25,14 @@ func TestCrash(t *testing.T) {
 		kills = must[int](t)(strconv.Atoi(text))
 	}
 	onEach(t, func(t *testing.T, store string) {
-		end := &counter{delivered: make(map[string]int), seen: make(map[string]int)}
-		server := httptest.NewServer(end)
-		defer server.Close()
+		// The first requests fail, and are made again.
+		failures := slices.Repeat([]int{503}, 10)
+		good, bad := newEndpoint(t, append(failures, 200)...), newEndpoint(t, 404)
 		const workers = 2
 		q := open(t, store, Config{Workers: workers, AttemptTimeout: time.Second})
 		quickly(q)
 		accepted := make(map[string]bool)
-		p := process{Store: store, Workers: workers, AttemptTimeout: time.Second, Endpoint: server.URL}
+		p := process{Store: store, Workers: workers, AttemptTimeout: time.Second, Endpoints: []string{good.URL, bad.URL}}
 		for range kills / crashing {
 			for _, key := range workAndKill(t, p) {
 				accepted[key] = true
@@ -69,18 +43,21 @@ func TestCrash(t *testing.T) {
 		eventually(t, "all have ended", func() bool { return stats(t, q).open() == 0 })
 		stop()
 
-		stored := make(map[string]bool)
+		delivered, stored := make(map[string]int), make(map[string]bool)
+		for _, g := range good.requests()[len(failures):] {
+			delivered[g.header.Get("Idempotency-Key")]++
+		}
 		for _, d := range list(t, q, Filter{}) {
 			if stored[d.IdempotencyKey] {
 				t.Errorf("%s is there twice", d.IdempotencyKey)
 			}
 			stored[d.IdempotencyKey] = true
 			want := Delivered
-			if strings.HasPrefix(d.IdempotencyKey, "bad-") {
+			if strings.HasPrefix(d.IdempotencyKey, "1-") {
 				want = Dead
 			}
-			if d.State != want || want == Delivered && end.delivered[d.IdempotencyKey] == 0 {
-				t.Errorf("%s was delivered %d times: %+v", d.IdempotencyKey, end.delivered[d.IdempotencyKey], d)
+			if times := delivered[d.IdempotencyKey]; d.State != want || (times > 0) != (want == Delivered) {
+				t.Errorf("%s was delivered %d times: %+v", d.IdempotencyKey, times, d)
 			}
 		}
 		for key := range accepted {
@@ -92,7 +69,7 @@ func TestCrash(t *testing.T) {
 			t.Errorf("%d are stored, and %d were accepted in %d processes", len(stored), len(accepted), kills)
 		}
 		twice := 0
-		for _, times := range end.delivered {
+		for _, times := range delivered {
 			twice += times - 1
 		}
 		if twice > kills*workers {

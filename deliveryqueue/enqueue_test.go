@@ -111,53 +111,42 @@ func TestEnqueueTx(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		q := open(t, store, Config{})
-		for _, tt := range []struct {
-			commit bool
-			want   Stats
-		}{{false, Stats{}}, {true, Stats{Waiting: 1}}} {
-			tx, end := begin(t, q)
-			check(t, enqueueTx(t, q, tx, post(t, "http://endpoint.test", "hello")))
-			check(t, end(tt.commit))
-			wantStats(t, q, tt.want)
-		}
+		tx, _, rollback := begin(t, q, store)
+		check(t, enqueueTx(t, q, tx))
+		check(t, rollback())
+		wantStats(t, q, Stats{})
+		tx, commit, _ := begin(t, q, store)
+		check(t, enqueueTx(t, q, tx))
+		check(t, commit())
+		wantStats(t, q, Stats{Waiting: 1})
 		others := any(new(sql.Tx))
 		if q.store.sqlite {
 			others = nil
 		}
-		if err := enqueueTx(t, q, others, post(t, "http://endpoint.test", "")); err == nil {
+		if err := enqueueTx(t, q, others); err == nil {
 			t.Error("a transaction of the other kind of store was accepted")
 		}
 	})
 }
 
 // begin begins a transaction on a connection of the test's own.
-func begin(t testing.TB, q *Queue) (tx any, end func(commit bool) error) {
+func begin(t *testing.T, q *Queue, store string) (tx any, commit, rollback func() error) {
 	t.Helper()
 	if q.store.sqlite { // as the page says
 		_, options, _ := strings.Cut(readPage(t, "../docs/DELIVERYQUEUE.md"), "file:deliveries.db?")
 		options, _, _ = strings.Cut(options, `"`)
-		own := must[*sql.Tx](t)(connect(t, "sqlite", "file:"+q.store.files[0].path+"?"+options).Begin())
-		return own, func(commit bool) error {
-			if commit {
-				return own.Commit()
-			}
-			return own.Rollback()
-		}
+		own := must[*sql.Tx](t)(connect(t, "sqlite", "file:"+store+"?"+options).Begin())
+		return own, own.Commit, own.Rollback
 	}
 	ctx := context.Background()
-	conn := must[*pgx.Conn](t)(pgx.Connect(ctx, postgres.server.URL(scan[string](t, q, "SELECT current_database()"))))
+	conn := must[*pgx.Conn](t)(pgx.Connect(ctx, store))
 	t.Cleanup(func() { conn.Close(ctx) })
 	own := must[pgx.Tx](t)(conn.Begin(ctx))
-	return own, func(commit bool) error {
-		if commit {
-			return own.Commit(ctx)
-		}
-		return own.Rollback(ctx)
-	}
+	return own, func() error { return own.Commit(ctx) }, func() error { return own.Rollback(ctx) }
 }
 
-func enqueueTx(t testing.TB, q *Queue, tx any, req *http.Request) (err error) {
-	t.Helper()
+func enqueueTx(t *testing.T, q *Queue, tx any) (err error) {
+	req := post(t, "http://endpoint.test", "hello")
 	if own, ok := tx.(*sql.Tx); ok {
 		_, err = q.EnqueueTx(t.Context(), own, req, Options{})
 		return err

@@ -45,8 +45,8 @@ func plan(t *testing.T, q *Queue, statement string, params ...any) string {
 }
 
 // An outcome is committed in the same time however many deliveries wait: SQLite
-// finds the job by its number. PostgreSQL chooses by the statistics of its
-// tables.
+// finds the job by its number. It counts the endpoints in the order of the
+// indexes. PostgreSQL chooses by the statistics of its tables.
 func TestOutcomeIsCommittedByNumber(t *testing.T) {
 	t.Parallel()
 	q := open(t, newSQLite(t), Config{})
@@ -54,12 +54,6 @@ func TestOutcomeIsCommittedByNumber(t *testing.T) {
 	if !strings.Contains(text, "SEARCH river_job USING INTEGER PRIMARY KEY") || strings.Contains(text, "INDEX river_job") {
 		t.Errorf("the plan is\n%s", text)
 	}
-}
-
-// The endpoints are counted in the order of the indexes.
-func TestEndpointsAreCountedInIndexes(t *testing.T) {
-	t.Parallel()
-	q := open(t, newSQLite(t), Config{})
 	for index, condition := range map[string]string{"deliveryqueue_due": q.store.available(), "deliveryqueue_aside": aside} {
 		if text := plan(t, q, q.store.countQuery(index, condition)); text != "SCAN river_job USING INDEX "+index {
 			t.Errorf("the plan is\n%s", text)

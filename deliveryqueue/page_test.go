@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func readPage(t testing.TB, name string) string {
+func readPage(t *testing.T, name string) string {
 	t.Helper()
 	return string(must[[]byte](t)(os.ReadFile(name)))
 }

@@ -25,8 +25,7 @@ type process struct {
 	Store          string
 	Workers        int
 	AttemptTimeout time.Duration
-
-	Endpoint string // for deliveries that the process enqueues; "": it enqueues none
+	Endpoints      []string // of deliveries that the process enqueues; nil: it enqueues none
 }
 
 // start starts the process, which ends with the test or before. Its output has
@@ -63,7 +62,7 @@ func work(text string) error {
 	if err != nil {
 		return err
 	}
-	if p.Endpoint != "" {
+	if len(p.Endpoints) > 0 {
 		quickly(q)
 		go p.enqueue(ctx, q)
 	}
@@ -75,13 +74,15 @@ func quickly(q *Queue) {
 	q.timing = timing{settle: 300 * time.Millisecond, rescue: 200 * time.Millisecond, sweep: 100 * time.Millisecond}
 }
 
-// enqueue enqueues deliveries, and prints the keys of those that are accepted.
+// enqueue enqueues deliveries, and prints the keys of those that are accepted. A
+// key begins with the number of the endpoint.
 func (p process) enqueue(ctx context.Context, q *Queue) {
-	n := 2
+	n := 100
 	policy := &delivery.Policy{HealthyRetryPolicy: &delivery.RetryPolicy{NumRetries: &n, NumNoDelayRetries: &n}}
 	for ; ; time.Sleep(5 * time.Millisecond) {
-		key := fmt.Sprintf("%s-%d", []string{"good", "again", "bad"}[rand.N(3)], rand.Uint64())
-		req, err := http.NewRequest("POST", p.Endpoint, strings.NewReader("hello"))
+		i := rand.N(len(p.Endpoints))
+		key := fmt.Sprintf("%d-%d", i, rand.Uint64())
+		req, err := http.NewRequest("POST", p.Endpoints[i], strings.NewReader("hello"))
 		if err == nil {
 			_, err = q.Enqueue(ctx, req, Options{Policy: policy, IdempotencyKey: key})
 		}
