@@ -76,14 +76,16 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// A row that cannot be read becomes a dead letter, and the others go on.
+// A row that cannot be read becomes a dead letter, and so does one with more
+// attempts than are possible. The others go on.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		end := newEndpoint(t, 200)
 		q := open(t, store, Config{})
-		another := enqueue(t, q, post(t, end.URL, "hello"), Options{})
-		poison := []string{fmt.Sprintf(`args = (SELECT args FROM river_job WHERE id = %d)`, another)}
+		good := enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		const crashed = `attempt = 32767`
+		poison := []string{fmt.Sprintf(`args = (SELECT args FROM river_job WHERE id = %d)`, good), crashed}
 		for _, raw := range []string{`{}`, `{"version": 2}`, `[]`, `{"version": 1, "letter": "aGVsbG8="}`,
 			`{"version": 1, "fixed": "none", "letter": "aGVsbG8="}`, `{"version": 1, "policy": {"x": 1}}`,
 			`{"version": 1, "sealed": true, "letter": "aGVsbG8="}`} {
@@ -96,46 +98,33 @@ func TestPoison(t *testing.T) {
 		for _, endpoint := range []string{`""`, `7`, `null`, `{"a": 1}`} {
 			poison = append(poison, `metadata = jsonb_set(metadata, `+fmt.Sprintf(path, endpoint)+`)`)
 		}
-		if q.store.sqlite { // which takes what is not JSON
+		if q.store.sqlite { // which takes what is not JSON, and any text as a time
 			poison = append(poison, `args = 'not JSON'`,
 				`metadata = 'not JSON', state = 'running', attempted_at = `+q.store.after(`-3600`))
-		}
-		for _, assignments := range poison {
-			setJob(t, q, enqueue(t, q, post(t, end.URL, "hello"), Options{}), assignments)
-		}
-		if n := len(list(t, q, Filter{Endpoint: end.URL})); n != 9 && (n != 10 || !q.store.sqlite) {
-			t.Errorf("%d have metadata with the endpoint", n)
-		}
-		start(t, q)
-		waitFor(t, q, Stats{Dead: len(poison), Delivered: 1})
-		for i, d := range list(t, q, Filter{State: Dead}) {
-			if d.Reason != reasonUnreadable || d.Err == "" || d.Attempts != 0 || i == 0 && !strings.Contains(d.Err, "another delivery") {
-				t.Errorf("%s: %+v", poison[i], d)
-			}
-		}
-		end.check(t, 1)
-	})
-}
-
-// A row whose attempts or times are damaged harms no other.
-func TestDamagedRow(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		q := open(t, store, Config{Base: httpfake.Statuses(200)})
-		most := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
-		setJob(t, q, most, `attempt = 32767`)
-		good := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
-		if q.store.sqlite { // which takes any text as a time
 			setJob(t, q, good, `created_at = 'yesterday'`)
 			if d := get(t, q, good); d.Reason != reasonUnreadable || !strings.Contains(d.Err, `"yesterday"`) {
 				t.Errorf("%+v", d)
 			}
 		}
-		start(t, q)
-		waitFor(t, q, Stats{Delivered: 1, Dead: 1})
-		if d := get(t, q, most); d.Reason != reasonCrashed {
-			t.Errorf("%+v", d)
+		for _, assignments := range poison {
+			setJob(t, q, enqueue(t, q, post(t, end.URL, "hello"), Options{}), assignments)
 		}
+		if n := len(list(t, q, Filter{Endpoint: end.URL})); n != 10 && (n != 11 || !q.store.sqlite) {
+			t.Errorf("%d have metadata with the endpoint", n)
+		}
+		start(t, q)
+		waitFor(t, q, Stats{Dead: len(poison), Delivered: 1})
+		for i, d := range list(t, q, Filter{State: Dead}) {
+			reason := reasonUnreadable
+			if poison[i] == crashed {
+				reason = reasonCrashed
+			}
+			if d.Reason != reason || (d.Err == "") != (reason == reasonCrashed) || d.Attempts != 0 ||
+				i == 0 && !strings.Contains(d.Err, "another delivery") {
+				t.Errorf("%s: %+v", poison[i], d)
+			}
+		}
+		end.check(t, 1)
 	})
 }
 

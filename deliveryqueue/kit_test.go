@@ -29,9 +29,7 @@ func TestMain(m *testing.M) {
 	time.Local = time.FixedZone("", -5*60*60) // SQLite's times must not depend on it
 	code := m.Run()
 	if postgres.server != nil {
-		if err := postgres.server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stopping PostgreSQL:", err)
-		}
+		_ = postgres.server.Stop()
 	}
 	os.Exit(code)
 }
@@ -63,18 +61,10 @@ var postgres struct {
 }
 
 // emptyPostgres returns the URL of a new database without tables.
-func emptyPostgres(t testing.TB) string {
-	t.Helper()
-	return newDatabase(t, "template1")
-}
+func emptyPostgres(t testing.TB) string { return newDatabase(t, "template1") }
 
 // newPostgres returns the URL of a new database.
-func newPostgres(t testing.TB) string {
-	t.Helper()
-	return newDatabase(t, readyTables)
-}
-
-const readyTables = "ready"
+func newPostgres(t testing.TB) string { return newDatabase(t, "ready") }
 
 func newDatabase(t testing.TB, template string) string {
 	t.Helper()
@@ -97,9 +87,9 @@ func startPostgres() {
 	}
 	db, err := sql.Open("pgx", postgres.server.URL("postgres"))
 	if err == nil {
-		_, err = db.Exec("CREATE DATABASE " + readyTables)
+		_, err = db.Exec("CREATE DATABASE ready")
 	}
-	postgres.err = errors.Join(err, db.Close(), makeTables(postgres.server.URL(readyTables)))
+	postgres.err = errors.Join(err, db.Close(), makeTables(postgres.server.URL("ready")))
 }
 
 func makeTables(store string) error {
@@ -111,7 +101,6 @@ func makeTables(store string) error {
 }
 
 func emptySQLite(t testing.TB) string {
-	t.Helper()
 	return filepath.Join(t.TempDir(), "deliveries.db")
 }
 
@@ -179,11 +168,7 @@ func open(t testing.TB, store string, config Config) *Queue {
 		config.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	q := must[*Queue](t)(Open(t.Context(), store, config))
-	t.Cleanup(func() {
-		if err := q.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { check(t, q.Close()) })
 	return q
 }
 
@@ -191,11 +176,7 @@ func open(t testing.TB, store string, config Config) *Queue {
 func start(t testing.TB, q *Queue) (stop func()) {
 	t.Helper()
 	end := run(q)
-	stop = sync.OnceFunc(func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
+	stop = sync.OnceFunc(func() { check(t, end()) })
 	t.Cleanup(stop)
 	return stop
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,57 +91,46 @@ func TestNothingGoesOn(t *testing.T) {
 	}
 }
 
-// slowJobs takes a second to commit.
-type slowJobs struct {
-	commits [][]int64
-	err     error
-	panics  bool
-}
+type settlerFunc func([]*change) (map[int64]committed, error)
 
-func (s *slowJobs) settle(_ context.Context, changes []*change) (map[int64]committed, error) {
-	time.Sleep(time.Second)
-	if s.panics {
-		panic("boom")
-	}
-	var ids []int64
-	made := make(map[int64]committed)
-	for _, c := range changes {
-		ids = append(ids, c.ID)
-		if c.ID%2 == 0 {
-			made[c.ID] = committed{state: rivertype.JobStateCompleted}
-		}
-	}
-	s.commits = append(s.commits, ids)
-	return made, s.err
+func (f settlerFunc) settle(_ context.Context, changes []*change) (map[int64]committed, error) {
+	return f(changes)
 }
 
 // Outcomes that arrive during a commit are committed together after it.
 func TestGroup(t *testing.T) {
-	boom := errors.New("boom")
-	for _, tt := range []struct {
-		err    error
-		panics bool
-	}{{nil, false}, {boom, false}, {errNotCommitted, true}} {
+	for _, want := range []error{nil, errors.New("boom"), errNotCommitted} {
 		synctest.Test(t, func(t *testing.T) {
-			g, to := newGroup(), &slowJobs{err: tt.err, panics: tt.panics}
-			begin := time.Now()
+			var commits []int
+			g, begin := newGroup(), time.Now()
+			store := settlerFunc(func(changes []*change) (map[int64]committed, error) {
+				time.Sleep(time.Second)
+				commits = append(commits, len(changes))
+				if want == errNotCommitted {
+					panic("boom")
+				}
+				made := make(map[int64]committed)
+				for _, c := range changes {
+					if c.ID%2 == 0 {
+						made[c.ID] = committed{state: rivertype.JobStateCompleted}
+					}
+				}
+				return made, want
+			})
 			var wg sync.WaitGroup
 			for i := range int64(10) {
 				wg.Go(func() {
 					time.Sleep(time.Duration(i) * time.Millisecond)
 					made, err := false, errNotCommitted
-					httpfake.Recovered(func() { _, made, err = g.commit(t.Context(), to, &change{ID: i}) })
-					if made != (i%2 == 0 && !tt.panics) || !errors.Is(err, tt.err) {
+					httpfake.Recovered(func() { _, made, err = g.commit(t.Context(), store, &change{ID: i}) })
+					if made != (i%2 == 0 && want != errNotCommitted) || !errors.Is(err, want) {
 						t.Errorf("outcome %d is made: %v, %v", i, made, err)
 					}
 				})
 			}
 			wg.Wait()
-			if took := time.Since(begin); took != 2*time.Second {
-				t.Errorf("it took %v", took)
-			}
-			if !tt.panics && (len(to.commits) != 2 || len(to.commits[0]) != 1 || len(to.commits[1]) != 9) {
-				t.Errorf("commits %v", to.commits)
+			if took := time.Since(begin); took != 2*time.Second || !slices.Equal(commits, []int{1, 9}) {
+				t.Errorf("commits of %d took %v", commits, took)
 			}
 		})
 	}

@@ -70,9 +70,9 @@ func guarded(t *testing.T, names *nameServer) *http.Transport {
 }
 
 // endpoint returns an endpoint, and its URL under a name.
-func endpoint(t *testing.T, serve http.HandlerFunc) (named string) {
+func endpoint(t *testing.T) (named string) {
 	t.Helper()
-	s := httptest.NewServer(serve)
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(s.Close)
 	return strings.Replace(s.URL, "127.0.0.1", "hooks.example.com.", 1)
 }
@@ -103,7 +103,7 @@ func TestRebinding(t *testing.T) {
 	names.set("127.0.0.1")
 	base := guarded(t, &names)
 	base.DisableKeepAlives = true
-	address := endpoint(t, func(http.ResponseWriter, *http.Request) {})
+	address := endpoint(t)
 	if a := attempt(t, base, address); a.Class != awsretry.Success {
 		t.Fatal(a.Err)
 	}
@@ -124,7 +124,7 @@ func TestSomeAddressesAreRefused(t *testing.T) {
 	var names nameServer
 	names.set("127.0.0.2", "127.0.0.1")
 	base := guarded(t, &names)
-	if a := attempt(t, base, endpoint(t, func(http.ResponseWriter, *http.Request) {})); a.Class != awsretry.Success {
+	if a := attempt(t, base, endpoint(t)); a.Class != awsretry.Success {
 		t.Error(a.Err)
 	}
 	if a := attempt(t, base, "http://hooks.example.com.:1/"); a.Class != awsretry.Transient {
