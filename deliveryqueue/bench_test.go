@@ -51,37 +51,30 @@ func newDeliveries(t testing.TB, store string, config Config, endpoints int) loa
 	}
 }
 
-// A bareWorker does nothing.
-type bareWorker struct {
-	river.WorkerDefaults[args]
-	done atomic.Int64
-}
-
-func (w *bareWorker) Work(context.Context, *river.Job[args]) error {
-	w.done.Add(1)
-	return nil
-}
-
 func newBare(t testing.TB, store string, config Config, _ int) load {
 	t.Helper()
-	q, w := open(t, store, config), &bareWorker{}
+	q, done := open(t, store, config), new(atomic.Int64)
 	own, _, err := q.encode(post(t, "http://endpoint.test/hook", benchBody), Options{})
 	check(t, err)
 	text := strings.Repeat("x", len(own.raw)-len(`{"x":""}`))
 	a, opts := args{must[[]byte](t)(json.Marshal(map[string]string{"x": text}))}, &river.InsertOpts{Queue: queueName}
-	return load{q, &w.done,
+	return load{q, done,
 		func() error {
 			_, err := q.store.insert(t.Context(), a, opts)
 			return err
 		},
-		func() (stop func()) { return startBare(t, q, w) },
+		func() (stop func()) { return startBare(t, q, done) },
 	}
 }
 
-func startBare(t testing.TB, q *Queue, w *bareWorker) (stop func()) {
+// startBare runs jobs that only count themselves.
+func startBare(t testing.TB, q *Queue, done *atomic.Int64) (stop func()) {
 	t.Helper()
 	workers := river.NewWorkers()
-	river.AddWorker(workers, w)
+	river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[args]) error {
+		done.Add(1)
+		return nil
+	}))
 	config := &river.Config{
 		Queues:  map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
 		Workers: workers, Logger: q.config.Logger,
@@ -108,8 +101,9 @@ func onEachLoad(b *testing.B, config Config, f func(*testing.B, load)) {
 	if waiting > 0 {
 		endpoints, config.PerEndpoint = 1, config.Workers
 	}
+	loads := map[string]func(testing.TB, string, Config, int) load{"": newDeliveries, " bare": newBare}
 	for name, store := range stores {
-		for suffix, newLoad := range map[string]func(testing.TB, string, Config, int) load{"": newDeliveries, " bare": newBare} {
+		for suffix, newLoad := range loads {
 			b.Run(name+suffix, func(b *testing.B) {
 				l := newLoad(b, store(b), config, endpoints)
 				if waiting > 0 {

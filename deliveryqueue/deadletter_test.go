@@ -27,20 +27,21 @@ func TestDeadLetterIsHandedOver(t *testing.T) {
 		{func() error { return errors.New("disk full") }, Dead, "disk full"},
 		{func() error { panic("boom") }, Dead, "panicked: boom"},
 	} {
-		q := open(t, newSQLite(t), Config{Base: httpfake.Statuses(404), DeadLetter: func(ctx context.Context, dead delivery.DeadLetter) error {
+		hook := func(ctx context.Context, dead delivery.DeadLetter) error {
 			body := must[[]byte](t)(io.ReadAll(dead.Request.Body))
 			if id, _ := ID(ctx); id != 1 || string(body) != "hello" || dead.Request.Header.Get("Idempotency-Key") != "key 1" ||
 				dead.Response.StatusCode != 404 || dead.Attempts != 1 || dead.Reason != "permanent" {
 				t.Errorf("delivery %d, %q, %+v", id, body, dead)
 			}
 			return tt.end()
-		}})
+		}
+		q := open(t, newSQLite(t), Config{Base: httpfake.Statuses(404), DeadLetter: hook})
 		id := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{IdempotencyKey: "key 1"})
 		start(t, q)
 		eventually(t, "it has ended", func() bool { return stats(t, q).open() == 0 })
 		d := get(t, q, id)
-		if d.State != tt.want || d.Reason != "permanent" || d.Status != 404 || d.Attempts != 1 || (d.Err == "") != (tt.err == "") ||
-			!strings.Contains(d.Err, tt.err) {
+		if d.State != tt.want || d.Reason != "permanent" || d.Status != 404 || d.Attempts != 1 ||
+			(d.Err == "") != (tt.err == "") || !strings.Contains(d.Err, tt.err) {
 			t.Errorf("%+v", d)
 		}
 	}

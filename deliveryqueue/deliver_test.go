@@ -21,14 +21,12 @@ func TestDeliver(t *testing.T) {
 		wantStats(t, q, Stats{Waiting: 1})
 		start(t, q)
 		waitFor(t, q, Stats{Delivered: 1})
-		all := end.requests()
-		if len(all) != 1 || all[0].body != "hello" || all[0].uri != "/hook?token=secret" {
-			t.Fatalf("got %+v", all)
-		}
-		h := all[0].header
-		if h.Get("Authorization") != "Bearer secret" || strings.Join(h["X-Two"], " ") != "1 2" ||
-			h.Get("Content-Type") != "application/json" || h.Get("Idempotency-Key") == "" {
-			t.Errorf("header %v", h)
+		end.check(t, 1)
+		g := end.requests()[0]
+		h := g.header
+		if g.body != "hello" || g.uri != "/hook?token=secret" || h.Get("Authorization") != "Bearer secret" ||
+			strings.Join(h["X-Two"], " ") != "1 2" || h.Get("Content-Type") != "application/json" || h.Get("Idempotency-Key") == "" {
+			t.Errorf("got %+v", g)
 		}
 		d := get(t, q, id)
 		if d.State != Delivered || d.Attempts != 1 || d.Status != 200 || d.URL != end.URL+"/hook" || d.Method != "POST" ||

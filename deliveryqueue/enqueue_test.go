@@ -168,7 +168,7 @@ func TestEnqueueMany(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "deliveryqueue: EnqueueMany: item 1: ") || after.Closes() != 1 {
 		t.Errorf("error %v, and the body after it was closed %d times", err, after.Closes())
 	}
-	if _, err := q.EnqueueMany(t.Context(), []Item{{}}); err == nil || !strings.Contains(err.Error(), "item 0 has no request") {
+	if _, err := q.EnqueueMany(t.Context(), []Item{{}}); err == nil || !strings.Contains(err.Error(), "item 0 has no") {
 		t.Errorf("error %v", err)
 	}
 	wantStats(t, q, Stats{})
@@ -203,7 +203,8 @@ func TestDelayAndDeadline(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	for i, attempts := range []int{0, 1} {
-		if d := list(t, q, Filter{State: Dead})[i]; d.Reason != "deadline" || d.Attempts != attempts || (d.Err == "") != (i == 1) {
+		d := list(t, q, Filter{State: Dead})[i]
+		if d.Reason != "deadline" || d.Attempts != attempts || (d.Err == "") != (i == 1) {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -226,7 +227,8 @@ func TestPolicyInTheStore(t *testing.T) {
 		for range stored.policy.Delays() {
 			n++
 		}
-		if n != want || stored.policy.ValidateRaw() != nil || (stored.policy.ThrottlePolicy != nil) != (policy == throttled) ||
+		if n != want || stored.policy.ValidateRaw() != nil ||
+			(stored.policy.ThrottlePolicy != nil) != (policy == throttled) ||
 			(stored.policy.RequestPolicy != nil) != (policy == own) {
 			t.Errorf("%d retries, want %d; %+v, %v", n, want, stored.policy, stored.policy.ValidateRaw())
 		}

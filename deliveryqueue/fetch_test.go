@@ -19,8 +19,9 @@ func backlog(t testing.TB, q *Queue, n int) {
 	if q.store.sqlite {
 		numbers = `(WITH RECURSIVE c(n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM c WHERE n < ?1) SELECT n FROM c) AS numbers`
 	}
-	execute(t, q.store.db, `INSERT INTO river_job (args, kind, max_attempts, metadata, priority, queue, scheduled_at, state)
-		SELECT args, kind, max_attempts, metadata, priority, queue, scheduled_at, state FROM river_job, `+numbers, n/have)
+	const columns = `args, kind, max_attempts, metadata, priority, queue, scheduled_at, state`
+	execute(t, q.store.db,
+		`INSERT INTO river_job (`+columns+`) SELECT `+columns+` FROM river_job, `+numbers, n/have)
 }
 
 // plan returns how the store executes a statement.
@@ -54,7 +55,8 @@ func TestOutcomeIsCommittedByNumber(t *testing.T) {
 	if !strings.Contains(text, "SEARCH river_job USING INTEGER PRIMARY KEY") || strings.Contains(text, "INDEX river_job") {
 		t.Errorf("the plan is\n%s", text)
 	}
-	for index, condition := range map[string]string{"deliveryqueue_due": q.store.available(), "deliveryqueue_aside": aside} {
+	conditions := map[string]string{"deliveryqueue_due": q.store.available(), "deliveryqueue_aside": aside}
+	for index, condition := range conditions {
 		if text := plan(t, q, q.store.countQuery(index, condition)); text != "SCAN river_job USING INDEX "+index {
 			t.Errorf("the plan is\n%s", text)
 		}

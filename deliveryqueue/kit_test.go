@@ -100,30 +100,25 @@ func makeTables(store string) error {
 	return q.Close()
 }
 
-func emptySQLite(t testing.TB) string {
-	return filepath.Join(t.TempDir(), "deliveries.db")
-}
+func emptySQLite(t testing.TB) string { return filepath.Join(t.TempDir(), "deliveries.db") }
 
 // newSQLite returns a copy of a file that has the tables.
 func newSQLite(t testing.TB) string {
 	t.Helper()
+	ready.Do(func() {
+		store := emptySQLite(t)
+		check(t, makeTables(store))
+		readySQLite = must[[]byte](t)(os.ReadFile(store))
+	})
 	store := emptySQLite(t)
-	check(t, os.WriteFile(store, must[[]byte](t)(readySQLite()), 0o600))
+	check(t, os.WriteFile(store, readySQLite, 0o600))
 	return store
 }
 
-var readySQLite = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	store := filepath.Join(dir, "ready.db")
-	if err := makeTables(store); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(store)
-})
+var (
+	ready       sync.Once
+	readySQLite []byte
+)
 
 // stores are the kinds of stores, with how a new one is made.
 var stores = map[string]func(testing.TB) string{"SQLite": newSQLite, "PostgreSQL": newPostgres}

@@ -129,12 +129,12 @@ func TestTransports(t *testing.T) {
 	t.Parallel()
 	q := &Queue{config: Config{}.withDefaults()}
 	policy := &delivery.Policy{}
-	first := q.transport(unread{policy: policy, policyText: "a"})
-	if q.transport(unread{policy: policy, policyText: "a"}) != first || q.transport(unread{policy: policy, policyText: "b"}) == first {
+	transport := func(text string) *delivery.Transport { return q.transport(unread{policy: policy, policyText: text}) }
+	if first := transport("a"); transport("a") != first || transport("b") == first {
 		t.Error("the Transport is not that of the policy")
 	}
 	for i := range maxTransports {
-		q.transport(unread{policy: policy, policyText: strings.Repeat("c", i)})
+		transport(strings.Repeat("c", i))
 	}
 	if n := len(q.transports.byPolicy); n > maxTransports {
 		t.Errorf("%d Transports", n)

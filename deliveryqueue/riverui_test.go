@@ -35,9 +35,6 @@ func TestRiverUI(t *testing.T) {
 			}
 		}
 	}
-	_, err := client.JobDelete(t.Context(), dead)
-	check(t, err)
-	waitFor(t, q, Stats{Delivered: 1})
 
 	check(t, client.QueuePause(t.Context(), queueName, nil))
 	eventually(t, "the pause holds", func() bool {

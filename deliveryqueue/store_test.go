@@ -53,56 +53,41 @@ func databaseOf(store string) string {
 // while loses no outcome.
 func TestLockedFile(t *testing.T) {
 	t.Parallel()
+	const trigger = "CREATE TRIGGER no_%[1]s BEFORE %[1]s ON river_job BEGIN SELECT RAISE(ABORT, 'no writes'); END;"
 	for _, tt := range []struct {
-		name, fault string // of Enqueue meanwhile; "": it waits
-		begin       func(t *testing.T, other *sql.DB) (end func() error)
+		begin, end string
+		fault      string // of Enqueue meanwhile; "": it waits
+		want       int    // deliveries
 	}{
-		{"locked", "", func(t *testing.T, other *sql.DB) func() error {
-			return must[*sql.Tx](t)(other.Begin()).Rollback
-		}},
-		{"read-only", "no writes", func(t *testing.T, other *sql.DB) func() error {
-			for _, write := range []string{"INSERT", "UPDATE"} {
-				execute(t, other, "CREATE TRIGGER no_"+write+" BEFORE "+write+
-					" ON river_job BEGIN SELECT RAISE(ABORT, 'no writes'); END")
-			}
-			return func() error {
-				_, err := other.Exec("DROP TRIGGER no_INSERT; DROP TRIGGER no_UPDATE")
-				return err
-			}
-		}},
+		{"BEGIN IMMEDIATE", "ROLLBACK", "", 2},
+		{fmt.Sprintf(trigger, "INSERT") + fmt.Sprintf(trigger, "UPDATE"),
+			"DROP TRIGGER no_INSERT; DROP TRIGGER no_UPDATE", "no writes", 1},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			store := newSQLite(t)
-			end := newEndpoint(t, 200)
-			end.hold = make(chan struct{})
-			q := open(t, store, Config{})
-			other := connect(t, "sqlite", store+"?_txlock=immediate&_busy_timeout=5000")
-			startOne(t, q, end)
-			release := tt.begin(t, other)
-			close(end.hold)
-			enqueued := make(chan error, 1)
-			go func() {
-				_, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
-				enqueued <- err
-			}()
-			time.Sleep(300 * time.Millisecond)
-			var state string // it can be read
-			if err := other.QueryRow("SELECT state FROM river_job").Scan(&state); err != nil || state != "running" {
-				t.Errorf("%q, %v", state, err)
-			}
-			check(t, release())
-			err := <-enqueued
-			if (err != nil) != (tt.fault != "") || err != nil && !strings.Contains(err.Error(), tt.fault) {
-				t.Errorf("Enqueue: %v", err)
-			}
-			want := 1
-			if tt.fault == "" {
-				want = 2
-			}
-			waitFor(t, q, Stats{Delivered: want})
-			end.check(t, want)
-		})
+		store, end := newSQLite(t), newEndpoint(t, 200)
+		end.hold = make(chan struct{})
+		q := open(t, store, Config{})
+		startOne(t, q, end)
+		other := connect(t, "sqlite", store+"?_busy_timeout=5000")
+		other.SetMaxOpenConns(1)
+		execute(t, other, tt.begin)
+		close(end.hold)
+		enqueued := make(chan error, 1)
+		go func() {
+			_, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
+			enqueued <- err
+		}()
+		time.Sleep(300 * time.Millisecond)
+		var state string // it can be read
+		if err := other.QueryRow("SELECT state FROM river_job").Scan(&state); err != nil || state != "running" {
+			t.Errorf("%q, %v", state, err)
+		}
+		execute(t, other, tt.end)
+		err := <-enqueued
+		if (err != nil) != (tt.fault != "") || err != nil && !strings.Contains(err.Error(), tt.fault) {
+			t.Errorf("Enqueue: %v", err)
+		}
+		waitFor(t, q, Stats{Delivered: tt.want})
+		end.check(t, tt.want)
 	}
 }
 
@@ -164,11 +149,10 @@ func TestFileIsDeleted(t *testing.T) {
 		go func() { ended <- q.Run(t.Context()) }()
 		enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
 		check(t, os.Remove(store+suffix))
-		if _, err := q.Enqueue(t.Context(), post(t, "http://endpoint.test", ""), Options{}); !errors.Is(err, errReplaced) {
-			t.Errorf("Enqueue: %v", err)
-		}
-		if _, err := q.EnqueueMany(t.Context(), []Item{{Request: post(t, "http://endpoint.test", "")}}); !errors.Is(err, errReplaced) {
-			t.Errorf("EnqueueMany: %v", err)
+		_, one := q.Enqueue(t.Context(), post(t, "http://endpoint.test", ""), Options{})
+		_, many := q.EnqueueMany(t.Context(), []Item{{Request: post(t, "http://endpoint.test", "")}})
+		if !errors.Is(one, errReplaced) || !errors.Is(many, errReplaced) {
+			t.Errorf("Enqueue: %v; EnqueueMany: %v", one, many)
 		}
 		if err := <-ended; !errors.Is(err, errReplaced) || !strings.Contains(log.String(), "deleted or replaced") {
 			t.Errorf("Run: %v; the log is %q", err, log.String())

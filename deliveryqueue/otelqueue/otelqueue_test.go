@@ -84,9 +84,10 @@ func TestRecorder(t *testing.T) {
 		"awsretry.queue.oldest http://gone.test":               0,
 	}
 	missing := "all"
-	for deadline := time.Now().Add(time.Minute); missing != "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		got := collect(t, reader)
+	for deadline := time.Now().Add(time.Minute); missing != "" && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
 		missing = ""
+		got := collect(t, reader)
 		for name, value := range want {
 			if seen, ok := got[name]; !ok || seen != value {
 				missing += fmt.Sprintf("%s is %v, want %v\n", name, seen, value)
