@@ -25,7 +25,8 @@ func TestDeliver(t *testing.T) {
 		g := end.requests()[0]
 		h := g.header
 		if g.body != "hello" || g.uri != "/hook?token=secret" || h.Get("Authorization") != "Bearer secret" ||
-			strings.Join(h["X-Two"], " ") != "1 2" || h.Get("Content-Type") != "application/json" || h.Get("Idempotency-Key") == "" {
+			strings.Join(h["X-Two"], " ") != "1 2" || h.Get("Content-Type") != "application/json" ||
+			h.Get("Idempotency-Key") == "" {
 			t.Errorf("got %+v", g)
 		}
 		d := get(t, q, id)
@@ -87,13 +88,9 @@ func TestDeadLettersAreRedriven(t *testing.T) {
 		}
 		permanent.respond(200)
 		exhausted.respond(200)
-		if n, err := q.Redrive(t.Context(), Filter{Endpoint: permanent.URL}); n != 1 || err != nil {
-			t.Fatalf("redrove %d, %v", n, err)
-		}
+		must[int](t)(q.Redrive(t.Context(), Filter{Endpoint: permanent.URL}))
 		waitFor(t, q, Stats{Delivered: 1, Dead: 1})
-		if n, err := q.Redrive(t.Context(), Filter{Limit: 5}); n != 1 || err != nil {
-			t.Fatalf("redrove %d, %v", n, err)
-		}
+		must[int](t)(q.Redrive(t.Context(), Filter{Limit: 5}))
 		waitFor(t, q, Stats{Delivered: 2})
 		if last := permanent.requests()[1]; last.body != "one" || last.header.Get("Idempotency-Key") != "key 1" {
 			t.Errorf("redriven: %+v", last)

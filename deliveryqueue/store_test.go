@@ -18,16 +18,16 @@ import (
 // A store that is away for a while loses no outcome, and Run finds it again.
 func TestStoreGoesAway(t *testing.T) {
 	t.Parallel()
-	store := newPostgres(t)
+	q := open(t, newPostgres(t), Config{})
 	admin := connect(t, "pgx", postgres.server.URL("postgres"))
+	database := scan[string](t, q, "SELECT current_database()")
 	allow := func(is bool) {
 		t.Helper()
-		execute(t, admin, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %v", databaseOf(store), is))
-		execute(t, admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", databaseOf(store))
+		execute(t, admin, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %v", database, is))
+		execute(t, admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", database)
 	}
 	end := newEndpoint(t, 200)
 	end.hold = make(chan struct{})
-	q := open(t, store, Config{})
 	startOne(t, q, end)
 	allow(false)
 	close(end.hold)
@@ -43,10 +43,6 @@ func TestStoreGoesAway(t *testing.T) {
 	enqueue(t, q, post(t, end.URL, "hello"), Options{})
 	waitFor(t, q, Stats{Delivered: 2})
 	end.check(t, 2)
-}
-
-func databaseOf(store string) string {
-	return store[strings.LastIndex(store, "/")+1 : strings.Index(store, "?")]
 }
 
 // An SQLite file that another process has locked, or that refuses writes, for a
@@ -208,13 +204,12 @@ func TestOutageIsLogged(t *testing.T) {
 func TestRights(t *testing.T) {
 	t.Parallel()
 	store := newPostgres(t)
-	user := "worker_" + databaseOf(store)
 	owner := connect(t, "pgx", store)
-	execute(t, owner, "CREATE ROLE "+user+" LOGIN")
-	execute(t, owner, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "+user)
-	execute(t, owner, "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO "+user)
+	execute(t, owner, "CREATE ROLE worker LOGIN")
+	execute(t, owner, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO worker")
+	execute(t, owner, "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO worker")
 	end := newEndpoint(t, 200)
-	q := open(t, strings.Replace(store, "postgres@", user+"@", 1), Config{})
+	q := open(t, strings.Replace(store, "postgres@", "worker@", 1), Config{})
 	if _, err := q.store.db.Exec("CREATE TABLE more (id integer)"); err == nil {
 		t.Error("the user can make tables")
 	}

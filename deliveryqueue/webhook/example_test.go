@@ -84,13 +84,3 @@ func ExamplePublicOnly() {
 	}
 	// Output: webhook: 127.0.0.1:1: 127.0.0.1 (loopback) is not a public address
 }
-
-// A program refuses a customer's URL when it is registered. The name may lead
-// elsewhere later, so PublicOnly checks it again for each connection.
-func ExampleCheckAddr() {
-	fmt.Println(webhook.CheckAddr(netip.MustParseAddr("169.254.169.254")))
-	fmt.Println(webhook.CheckAddr(netip.MustParseAddr("10.1.2.3"), netip.MustParsePrefix("10.1.0.0/16")))
-	// Output:
-	// webhook: 169.254.169.254 (cloud metadata) is not a public address
-	// <nil>
-}
