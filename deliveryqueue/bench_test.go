@@ -113,8 +113,13 @@ func onEachLoad(b *testing.B, config Config, f func(*testing.B, load)) {
 				if waiting > 0 && !l.q.store.sqlite {
 					execute(b, l.q.store.db, "ANALYZE river_job") // as its autovacuum does within a minute
 				}
+				size := "SELECT pg_database_size(current_database())"
+				if l.q.store.sqlite {
+					size = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+				}
 				b.ResetTimer()
 				f(b, l)
+				b.ReportMetric(float64(scan[int](b, l.q, size))/1e6, "store-MB")
 			})
 		}
 	}
@@ -128,27 +133,21 @@ func BenchmarkEnqueue(b *testing.B) {
 	})
 }
 
-// What reads all deliveries, and the size of the store.
-func BenchmarkRead(b *testing.B) {
+func BenchmarkStats(b *testing.B) {
 	onEachLoad(b, Config{}, func(b *testing.B, l load) {
-		var forStats, forList time.Duration
 		for range b.N {
-			begin := time.Now()
 			stats(b, l.q)
-			forStats += time.Since(begin)
-			begin = time.Now()
+		}
+	})
+}
+
+func BenchmarkList(b *testing.B) {
+	onEachLoad(b, Config{}, func(b *testing.B, l load) {
+		for range b.N {
 			for _, err := range l.q.List(b.Context(), Filter{}) {
 				check(b, err)
 			}
-			forList += time.Since(begin)
 		}
-		size := "SELECT pg_database_size(current_database())"
-		if l.q.store.sqlite {
-			size = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-		}
-		b.ReportMetric(float64(scan[int](b, l.q, size))/1e6, "MB")
-		b.ReportMetric(float64(forStats.Milliseconds())/float64(b.N), "Stats-ms")
-		b.ReportMetric(float64(forList.Milliseconds())/float64(b.N), "List-ms")
 	})
 }
 

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"example.com/awsretry/deliveryqueue"
@@ -32,13 +35,26 @@ func watched(ctx context.Context, store string) error {
 }
 
 func Example() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
+	check := func(err error) {
+		if err != nil {
+			log.Fatal(err)
+		}
 	}
+	dir, err := os.MkdirTemp("", "")
+	check(err)
 	defer os.RemoveAll(dir)
-	ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
-	fmt.Println(watched(ctx, filepath.Join(dir, "deliveries.db")))
+	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stop() }))
+	defer endpoint.Close()
+	store := filepath.Join(dir, "deliveries.db")
+	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{}) // of another process
+	check(err)
+	defer queue.Close()
+	req, err := http.NewRequest("POST", endpoint.URL, strings.NewReader("hello"))
+	check(err)
+	_, err = queue.Enqueue(ctx, req, deliveryqueue.Options{})
+	check(err)
+	fmt.Println(watched(ctx, store))
 	// Output: <nil>
 }

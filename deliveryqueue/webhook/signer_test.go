@@ -66,8 +66,7 @@ func TestSignature(t *testing.T) {
 		{"", []string{secret}, []string{empty}},
 		{payload, []string{other, secret}, []string{"", signature}},
 	} {
-		req := httpfake.Post(t, "http://hooks.example.com/", c.body)
-		req.Header.Set("Idempotency-Key", messageID)
+		req := newRequest(t, strings.NewReader(c.body), messageID)
 		if err := newSigner(t, c.secrets...).sign(req, signedAt); err != nil {
 			t.Fatal(err)
 		}
