@@ -99,7 +99,7 @@ func onEachLoad(b *testing.B, config Config, f func(*testing.B, load)) {
 	waiting, _ := strconv.Atoi(os.Getenv("DELIVERYQUEUE_WAITING"))
 	endpoints := 50
 	if waiting > 0 {
-		endpoints, config.PerEndpoint = 1, config.Workers
+		endpoints, config.PerEndpoint = 1, max(config.Workers, defaultWorkers)
 	}
 	loads := map[string]func(testing.TB, string, Config, int) load{"": newDeliveries, " bare": newBare}
 	for name, store := range stores {
