@@ -162,6 +162,7 @@ func TestLogIsKept(t *testing.T) {
 	t.Parallel()
 	store := newSQLite(t)
 	q := open(t, store, Config{})
+	execute(t, q.store.db, "PRAGMA busy_timeout = 300")
 	other := must[*sql.DB](t)(sql.Open("sqlite", store+"?_txlock=immediate"))
 	tx := must[*sql.Tx](t)(other.Begin())
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
