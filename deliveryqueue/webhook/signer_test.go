@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,11 +37,6 @@ func newSigner(t *testing.T, secrets ...string) *Signer {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// finds returns an argument of Sign.
-func finds(s *Signer, err error) func(*http.Request) (*Signer, error) {
-	return func(*http.Request) (*Signer, error) { return s, err }
 }
 
 func newRequest(t *testing.T, body io.Reader, key string) *http.Request {
@@ -161,13 +155,17 @@ func TestUnsignable(t *testing.T) {
 }
 
 // Each attempt is signed with its own time and the same ID, whatever kind of
-// body it has, and the caller's request is not changed.
+// body it has, and the request that Sign gets is not changed.
 func TestEachAttemptIsSigned(t *testing.T) {
 	for _, body := range []io.Reader{strings.NewReader(payload), io.LimitReader(strings.NewReader(payload), 99)} {
 		synctest.Test(t, func(t *testing.T) {
 			signer, attempts := newSigner(t, secret), 0
+			var given *http.Request
 			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				attempts++
+				if given.Header.Get("webhook-id") != "" {
+					t.Errorf("the request was changed: %v", given.Header)
+				}
 				if sent, err := httpfake.Receive(req); err != nil || sent != payload {
 					t.Errorf("%q was sent, %v", sent, err)
 				}
@@ -182,16 +180,17 @@ func TestEachAttemptIsSigned(t *testing.T) {
 				}
 				return httpfake.Empty(503, req), nil
 			})
-			rt := &delivery.Transport{Base: Sign(base, finds(signer, nil))}
-			req := newRequest(t, body, messageID)
-			header, own := req.Header.Clone(), req.Body
-			resp, err := rt.RoundTrip(req)
+			rt := &delivery.Transport{Base: Sign(base, func(req *http.Request) (*Signer, error) {
+				given = req
+				return signer, nil
+			})}
+			resp, err := rt.RoundTrip(newRequest(t, body, messageID))
 			if err != nil {
 				t.Fatal(err)
 			}
 			resp.Body.Close()
-			if attempts != 4 || !maps.EqualFunc(req.Header, header, slices.Equal) || req.Body != own {
-				t.Errorf("%d attempts; the caller's header is %v, its body another: %v", attempts, req.Header, req.Body != own)
+			if attempts != 4 {
+				t.Errorf("%d attempts", attempts)
 			}
 		})
 	}
@@ -202,8 +201,9 @@ func TestEachAttemptIsSigned(t *testing.T) {
 func TestSignerIsNotFound(t *testing.T) {
 	t.Parallel()
 	missing := errors.New("the database is down")
+	find := func(*http.Request) (*Signer, error) { return nil, missing }
 	body := httpfake.NewBody(strings.NewReader(payload))
-	resp, err := Sign(httpfake.Statuses(200), finds(nil, missing)).RoundTrip(newRequest(t, body, "7"))
+	resp, err := Sign(httpfake.Statuses(200), find).RoundTrip(newRequest(t, body, "7"))
 	if err == nil {
 		resp.Body.Close()
 	}
