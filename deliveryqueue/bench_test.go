@@ -6,129 +6,75 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"example.com/awsretry/internal/httpfake"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 )
 
-// Side by side with River's bare jobs, whose arguments are as long. The tests'
-// PostgreSQL does not sync to disk; SQLite does.
-
 var benchBody = strings.Repeat("x", 1<<10)
 
-func onEachStore(b *testing.B, f func(b *testing.B, store string)) {
-	for name, store := range stores {
-		b.Run(name, func(b *testing.B) { f(b, store(b)) })
+// A load is a store with deliveries or, to compare with, River's bare jobs, whose
+// arguments are as long and which do nothing. The tests' PostgreSQL does not sync
+// to disk; SQLite does.
+type load struct {
+	q       *Queue
+	done    *atomic.Int64 // jobs
+	enqueue func() error
+	start   func() (stop func())
+}
+
+// newDeliveries returns deliveries to so many endpoints.
+func newDeliveries(t testing.TB, store string, config Config, endpoints int) load {
+	t.Helper()
+	var done atomic.Int64
+	config.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		done.Add(1)
+		return httpfake.Empty(204, req), req.Body.Close()
+	})
+	q, n := open(t, store, config), 0
+	return load{q, &done,
+		func() error {
+			n++
+			url := fmt.Sprintf("http://endpoint%d.test/hook", n%endpoints)
+			_, err := q.Enqueue(t.Context(), post(t, url, benchBody), Options{})
+			return err
+		},
+		func() (stop func()) { return start(t, q) },
 	}
 }
 
-func bareArgs(b testing.TB, q *Queue) args {
-	b.Helper()
-	a, _, err := q.encode(post(b, "http://endpoint.test/hook", benchBody), Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	raw, err := json.Marshal(map[string]string{"x": strings.Repeat("x", len(a.raw)-len(`{"x":""}`))})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return args{raw}
-}
-
-func BenchmarkEnqueue(b *testing.B) {
-	onEachStore(b, func(b *testing.B, store string) {
-		q := open(b, store, Config{})
-		for b.Loop() {
-			enqueue(b, q, post(b, "http://endpoint.test/hook", benchBody), Options{})
-		}
-	})
-}
-
-func BenchmarkEnqueueBare(b *testing.B) {
-	onEachStore(b, func(b *testing.B, store string) {
-		q := open(b, store, Config{})
-		a := bareArgs(b, q)
-		for b.Loop() {
-			if _, err := q.store.insert(b.Context(), a, &river.InsertOpts{Queue: queueName}); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
-// onEachStoreAndWorkers runs a benchmark with stores that sync to disk.
-func onEachStoreAndWorkers(b *testing.B, f func(b *testing.B, q *Queue)) {
-	for _, workers := range []int{10, 50} {
-		b.Run(fmt.Sprint(workers), func(b *testing.B) {
-			onEachStore(b, func(b *testing.B, store string) {
-				q := open(b, store, Config{Workers: workers})
-				if !q.store.sqlite {
-					execute(b, q.store.db, "ALTER SYSTEM SET fsync = on")
-					execute(b, q.store.db, "SELECT pg_reload_conf()")
-				}
-				f(b, q)
-			})
-		})
+func newBare(t testing.TB, store string, config Config, _ int) load {
+	t.Helper()
+	q, done := open(t, store, config), new(atomic.Int64)
+	own, _, err := q.encode(post(t, "http://endpoint.test/hook", benchBody), Options{})
+	check(t, err)
+	text := strings.Repeat("x", len(own.raw)-len(`{"x":""}`))
+	a, opts := args{must[[]byte](t)(json.Marshal(map[string]string{"x": text}))}, &river.InsertOpts{Queue: queueName}
+	return load{q, done,
+		func() error {
+			_, err := q.store.insert(t.Context(), a, opts)
+			return err
+		},
+		func() (stop func()) { return startBare(t, q, done) },
 	}
 }
 
-func BenchmarkDeliver(b *testing.B) {
-	onEachStoreAndWorkers(b, func(b *testing.B, q *Queue) {
-		var done atomic.Int64
-		q.config.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
-			done.Add(1)
-			return noContent(req)
-		})
-		for i := range b.N {
-			enqueue(b, q, post(b, fmt.Sprintf("http://endpoint%d.test/hook", i%50), benchBody), Options{})
-		}
-		b.ResetTimer()
-		stop := start(b, q)
-		for done.Load() < int64(b.N) {
-			time.Sleep(time.Millisecond)
-		}
-		stop()
-	})
-}
-
-// A bareWorker does nothing.
-type bareWorker struct {
-	river.WorkerDefaults[args]
-	done atomic.Int64
-}
-
-func (w *bareWorker) Work(context.Context, *river.Job[args]) error {
-	w.done.Add(1)
-	return nil
-}
-
-func BenchmarkDeliverBare(b *testing.B) {
-	onEachStoreAndWorkers(b, func(b *testing.B, q *Queue) {
-		a := bareArgs(b, q)
-		for range b.N {
-			if _, err := q.store.insert(b.Context(), a, &river.InsertOpts{Queue: queueName}); err != nil {
-				b.Fatal(err)
-			}
-		}
-		w := &bareWorker{}
-		b.ResetTimer()
-		stop := startBare(b, q, w)
-		for w.done.Load() < int64(b.N) {
-			time.Sleep(time.Millisecond)
-		}
-		stop()
-	})
-}
-
-// startBare runs bare jobs until stop.
-func startBare(t testing.TB, q *Queue, w *bareWorker) (stop func()) {
+// startBare runs jobs that only count themselves.
+func startBare(t testing.TB, q *Queue, done *atomic.Int64) (stop func()) {
 	t.Helper()
 	workers := river.NewWorkers()
-	river.AddWorker(workers, w)
+	river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[args]) error {
+		done.Add(1)
+		return nil
+	}))
 	config := &river.Config{
 		Queues:  map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
 		Workers: workers, Logger: q.config.Logger,
@@ -142,15 +88,93 @@ func startBare(t testing.TB, q *Queue, w *bareWorker) (stop func()) {
 	case *riverJobs[pgx.Tx]:
 		r, err = river.NewClient(jobs.driver, config)
 	}
-	if err != nil {
-		t.Fatal(err)
+	check(t, err)
+	check(t, r.Start(context.Background()))
+	return func() { check(t, r.Stop(context.Background())) }
+}
+
+// onEachLoad runs a benchmark with deliveries, and bare. DELIVERYQUEUE_WAITING=n
+// makes n more wait before, and then all are for one endpoint.
+func onEachLoad(b *testing.B, config Config, f func(*testing.B, load)) {
+	waiting, _ := strconv.Atoi(os.Getenv("DELIVERYQUEUE_WAITING"))
+	endpoints := 50
+	if waiting > 0 {
+		endpoints, config.PerEndpoint = 1, max(config.Workers, defaultWorkers)
 	}
-	if err := r.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := r.Stop(context.Background()); err != nil {
-			t.Error(err)
+	loads := map[string]func(testing.TB, string, Config, int) load{"": newDeliveries, " bare": newBare}
+	for name, store := range stores {
+		for suffix, newLoad := range loads {
+			b.Run(name+suffix, func(b *testing.B) {
+				l := newLoad(b, store(b), config, endpoints)
+				if waiting > 0 {
+					check(b, l.enqueue())
+					backlog(b, l.q, waiting)
+				}
+				if waiting > 0 && !l.q.store.sqlite {
+					execute(b, l.q.store.db, "ANALYZE river_job") // as its autovacuum does within a minute
+				}
+				size := "SELECT pg_database_size(current_database())"
+				if l.q.store.sqlite {
+					size = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+				}
+				b.ResetTimer()
+				f(b, l)
+				b.ReportMetric(float64(scan[int](b, l.q, size))/1e6, "store-MB")
+			})
 		}
+	}
+}
+
+func BenchmarkEnqueue(b *testing.B) {
+	onEachLoad(b, Config{}, func(b *testing.B, l load) {
+		for range b.N {
+			check(b, l.enqueue())
+		}
+	})
+}
+
+func BenchmarkStats(b *testing.B) {
+	onEachLoad(b, Config{}, func(b *testing.B, l load) {
+		for range b.N {
+			stats(b, l.q)
+		}
+	})
+}
+
+func BenchmarkList(b *testing.B) {
+	onEachLoad(b, Config{}, func(b *testing.B, l load) {
+		for range b.N {
+			for _, err := range l.q.List(b.Context(), Filter{}) {
+				check(b, err)
+			}
+		}
+	})
+}
+
+// Both stores sync to disk, unless many wait.
+func BenchmarkDeliver(b *testing.B) {
+	for _, workers := range []int{10, 50} {
+		b.Run(fmt.Sprint(workers), func(b *testing.B) {
+			onEachLoad(b, Config{Workers: workers}, func(b *testing.B, l load) {
+				if !l.q.store.sqlite && os.Getenv("DELIVERYQUEUE_WAITING") == "" {
+					execute(b, l.q.store.db, "ALTER SYSTEM SET fsync = on")
+					execute(b, l.q.store.db, "SELECT pg_reload_conf()")
+				}
+				for range b.N {
+					check(b, l.enqueue())
+				}
+				runtime.GC()
+				b.ResetTimer()
+				stop := l.start()
+				for l.done.Load() < int64(b.N) {
+					time.Sleep(time.Millisecond)
+				}
+				b.StopTimer()
+				var memory runtime.MemStats
+				runtime.ReadMemStats(&memory)
+				b.ReportMetric(float64(memory.HeapAlloc)/1e6, "heap-MB")
+				stop()
+			})
+		})
 	}
 }

@@ -1,10 +1,41 @@
 package deliveryqueue
 
 import (
-	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 )
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	end := newEndpoint(t, 503, 503, 200)
+	end.hold = make(chan struct{})
+	q := open(t, newSQLite(t), Config{})
+	check(t, q.Cancel(t.Context(), enqueue(t, q, post(t, end.URL, "hello"), Options{})))
+	if err := q.Cancel(t.Context(), 1_000_000); !errors.Is(err, ErrNotFound) {
+		t.Errorf("error %v", err)
+	}
+	running := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: retries(t, 5)})
+	start(t, q)
+	end.wait(t, 1)
+	check(t, q.Cancel(t.Context(), running))
+	waitFor(t, q, Stats{Canceled: 2}) // the attempt is cut off
+	end.check(t, 1)
+	close(end.hold)
+	dead := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: retries(t, 0)})
+	waitFor(t, q, Stats{Canceled: 2, Dead: 1})
+	check(t, q.Cancel(t.Context(), dead))
+	wantStats(t, q, Stats{Canceled: 3})
+	if n, err := q.Redrive(t.Context(), Filter{IDs: []int64{dead}}); n != 0 || err != nil {
+		t.Errorf("%d redriven, %v", n, err)
+	}
+	delivered := enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	waitFor(t, q, Stats{Canceled: 3, Delivered: 1})
+	if err := q.Cancel(t.Context(), delivered); err == nil || !strings.Contains(err.Error(), "is delivered already") {
+		t.Errorf("error %v", err)
+	}
+}
 
 func TestCancelAll(t *testing.T) {
 	t.Parallel()
@@ -20,26 +51,17 @@ func TestCancelAll(t *testing.T) {
 				setJob(t, q, id, `state = '`+state+`', attempted_at = `+q.store.after(`0`)+done)
 			}
 		}
-		n, err := q.CancelAll(t.Context(), Filter{Endpoint: "http://a.test"})
-		if err != nil || n != 4 {
+		if n, err := q.CancelAll(t.Context(), Filter{Endpoint: "http://a.test"}); err != nil || n != 4 {
 			t.Errorf("%d, %v", n, err)
 		}
-		want := Stats{Waiting: 2, Running: 2, Delivered: 2, Dead: 1, Canceled: 3}
-		if s := stats(t, q); s != want {
-			t.Errorf("%+v, want %+v", s, want)
-		}
+		wantStats(t, q, Stats{Waiting: 2, Running: 2, Delivered: 2, Dead: 1, Canceled: 3})
 		// The attempt in progress fails.
-		var running Delivery
-		for _, d := range list(t, q, Filter{State: Running, Endpoint: "http://a.test"}) {
-			running = d
-		}
-		if _, err := q.store.settle(t.Context(), []*change{again(underWay(t, q, running.ID, 0), record{}, 0)}); err != nil {
-			t.Fatal(err)
-		}
-		if d := list(t, q, Filter{IDs: []int64{running.ID}})[0]; d.State != Canceled {
+		running := list(t, q, Filter{State: Running, Endpoint: "http://a.test"})[0].ID
+		settle(t, q, again(underWay(t, q, running, 0), record{}, 0))
+		if d := get(t, q, running); d.State != Canceled || d.Ended.IsZero() {
 			t.Errorf("%+v", d)
 		}
-		for _, f := range []Filter{{}, {State: Delivered}, {State: Canceled}, {State: "odd"}, {Limit: -1}} {
+		for _, f := range []Filter{{}, {State: Delivered}, {State: Canceled}, {Limit: -1}} {
 			if n, err := q.CancelAll(t.Context(), f); err == nil || n != 0 {
 				t.Errorf("%+v: %d, %v", f, n, err)
 			}
@@ -51,56 +73,25 @@ func TestCancelAll(t *testing.T) {
 }
 
 // PostgreSQL ends the statement of CancelAll if it and another transaction wait
-// for each other. It is repeated.
+// for each other. It is repeated, but not forever.
 func TestCancelAllAfterDeadlock(t *testing.T) {
 	t.Parallel()
 	q := open(t, newPostgres(t), Config{})
-	first := enqueue(t, q, post(t, "http://a.test", "hello"), Options{})
-	second := enqueue(t, q, post(t, "http://a.test", "hello"), Options{})
-	other, err := q.store.db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
+	enqueue(t, q, post(t, "http://a.test", "hello"), Options{})
+	for _, statement := range []string{
+		`CREATE SEQUENCE tries`,
+		`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+			IF nextval('tries') < 12 THEN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END IF;
+			RETURN NEW;
+		END$$`,
+		`CREATE TRIGGER fail BEFORE UPDATE ON river_job FOR EACH ROW EXECUTE FUNCTION fail()`,
+	} {
+		execute(t, q.store.db, statement)
 	}
-	defer other.Rollback()
-	run := func(statement string, values ...any) {
-		if _, err := other.Exec(statement, values...); err != nil {
-			t.Error(err)
-		}
+	if n, err := q.CancelAll(t.Context(), Filter{Endpoint: "http://a.test"}); n != 0 || !deadlocked(err) {
+		t.Errorf("after %d deadlocks: %d, %v", mostDeadlocks, n, err)
 	}
-	lock := func(id int64) { run(`UPDATE river_job SET attempt = attempt WHERE id = $1`, id) }
-	run(`SET LOCAL deadlock_timeout = '1min'`) // so that PostgreSQL ends the other statement
-	lock(second)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	ended := make(chan int, 1)
-	go func() {
-		n, err := q.CancelAll(ctx, Filter{Endpoint: "http://a.test"})
-		if err != nil {
-			t.Error(err)
-		}
-		ended <- n
-	}()
-	waiting := `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
-	eventually(t, "CancelAll waits for the second", func() bool {
-		var n int
-		if err := q.store.db.QueryRow(waiting).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n > 0
-	})
-	lock(first)
-	if err := other.Commit(); err != nil {
-		t.Fatal(err)
+	if n, err := q.CancelAll(t.Context(), Filter{Endpoint: "http://a.test"}); n != 1 || err != nil {
+		t.Errorf("after one more: %d, %v", n, err)
 	}
-	if n := <-ended; n != 2 {
-		t.Errorf("%d are canceled", n)
-	}
-	eventually(t, "PostgreSQL counts a deadlock", func() bool {
-		var n int
-		counted := `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`
-		if err := q.store.db.QueryRow(counted).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n == 1
-	})
 }

@@ -14,15 +14,11 @@ import (
 func withClock(t *testing.T, ahead time.Duration) string {
 	t.Helper()
 	store := newPostgres(t)
-	q := open(t, store, Config{}) // for the connection
-	for _, statement := range []string{
-		`CREATE SCHEMA shifted`,
-		fmt.Sprintf(`CREATE FUNCTION shifted.now() RETURNS timestamptz LANGUAGE sql STABLE AS
-			$$SELECT pg_catalog.now() + interval '%d s'$$`, int(ahead.Seconds())),
-		fmt.Sprintf(`CREATE FUNCTION shifted.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
-			$$SELECT pg_catalog.clock_timestamp() + interval '%d s'$$`, int(ahead.Seconds())),
-	} {
-		execute(t, q.store.db, statement)
+	db := connect(t, "pgx", store)
+	execute(t, db, `CREATE SCHEMA shifted`)
+	for _, name := range []string{"now", "clock_timestamp"} {
+		execute(t, db, fmt.Sprintf(`CREATE FUNCTION shifted.%[1]s() RETURNS timestamptz LANGUAGE sql STABLE AS
+			$$SELECT pg_catalog.%[1]s() + interval '%[2]d s'$$`, name, int(ahead.Seconds())))
 	}
 	return store + "&search_path=shifted,pg_catalog"
 }
@@ -35,13 +31,16 @@ func TestClockOfTheStore(t *testing.T) {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
 			t.Parallel()
 			end := newEndpoint(t, 503, 200)
-			end.delay = 200 * time.Millisecond
+			end.hold = make(chan struct{})
 			q := open(t, withClock(t, ahead), Config{})
 			q.timing.sweep = 20 * time.Millisecond
-			enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"healthyRetryPolicy": {
-				"numRetries": 1, "numMinDelayRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 1},
-				"throttlePolicy": {"maxReceivesPerSecond": 10}}`)})
+			policy := parse(t, `{"healthyRetryPolicy": {"numRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 1},
+				"throttlePolicy": {"maxReceivesPerSecond": 10}}`)
+			id := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: policy})
 			start(t, q)
+			end.wait(t, 1)
+			time.Sleep(5 * q.timing.sweep)
+			close(end.hold)
 			waitFor(t, q, Stats{Delivered: 1})
 			all := end.requests()
 			if len(all) != 2 {
@@ -50,8 +49,7 @@ func TestClockOfTheStore(t *testing.T) {
 			if delay := all[1].at.Sub(all[0].at); delay < time.Second {
 				t.Errorf("the retry is made after %v", delay)
 			}
-			d := list(t, q, Filter{})[0]
-			if off := time.Until(d.Ended) - ahead; off.Abs() > time.Minute {
+			if d := get(t, q, id); (time.Until(d.Ended) - ahead).Abs() > time.Minute {
 				t.Errorf("%+v", d)
 			}
 		})
@@ -70,121 +68,84 @@ func TestClockOfAJob(t *testing.T) {
 	})
 }
 
-// setJob changes a job as the assignments say.
-func setJob(t *testing.T, q *Queue, id int64, assignments string) {
-	t.Helper()
-	execute(t, q.store.db, fmt.Sprintf(`UPDATE river_job SET %s WHERE id = %d`, assignments, id))
+// River makes nothing available by the clock of the process that leads.
+func TestRiverSchedulesNothing(t *testing.T) {
+	t.Parallel()
+	end := newEndpoint(t, 200)
+	q := open(t, newSQLite(t), Config{})
+	q.timing.sweep = time.Hour // so that only River could
+	later := enqueue(t, q, post(t, end.URL, "hello"), Options{Delay: time.Hour})
+	enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	start(t, q)
+	waitFor(t, q, Stats{Delivered: 1, Waiting: 1}) // so the first sweep has ended
+	eventually(t, "this process leads", func() bool { return scan[int](t, q, `SELECT count(*) FROM river_leader`) == 1 })
+	setJob(t, q, later, `scheduled_at = `+q.store.after(`-1`))
+	time.Sleep(300 * time.Millisecond)
+	end.check(t, 1)
+}
+
+// A sweep repeats what was under way in a process that died, unless it was
+// canceled, and makes available what is due soon. What a process whose clock is
+// ahead has enqueued is due at once, but no retry is, as River makes it available
+// if the clock of the process that leads is ahead.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		died := q.rescueAfter().Seconds()
+		attempted := func(seconds float64) string {
+			return `state = 'running', attempted_at = ` + q.store.after(fmt.Sprint(seconds))
+		}
+		scheduled := func(seconds string) string { return `scheduled_at = ` + q.store.after(seconds) }
+		tests := []struct {
+			assignments, state string
+			at                 time.Duration // when it is scheduled, from now
+		}{
+			{attempted(-died - 1), "available", 0},
+			{attempted(-died + 60), "running", 0},
+			{attempted(-died-1) + `, attempt = 1000`, "discarded", 0},
+			{attempted(-died-1) + `, metadata = '{"cancel_attempted_at": "2026-01-01T00:00:00Z"}'`, "cancelled", 0},
+			{`state = 'running', attempted_at = NULL`, "available", 0},
+			{`state = 'scheduled', ` + scheduled(`1`), "available", 0},
+			{`state = 'retryable', ` + scheduled(`1`), "available", 0},
+			{`state = 'scheduled', ` + scheduled(`3600`), "scheduled", time.Hour},
+			{scheduled(`3600`), "available", 0},
+			{scheduled(`3600`) + `, attempted_at = ` + q.store.after(`-10`), "available", time.Hour},
+		}
+		var ids []int64
+		for _, tt := range tests {
+			ids = append(ids, enqueue(t, q, post(t, "http://endpoint.test", ""), Options{}))
+			setJob(t, q, ids[len(ids)-1], tt.assignments)
+		}
+		check(t, q.sweep(t.Context()))
+		for i, tt := range tests {
+			state := scan[string](t, q, fmt.Sprintf(`SELECT state FROM river_job WHERE id = %d`, ids[i]))
+			d := get(t, q, ids[i])
+			if state != tt.state || d.Ended.IsZero() != (d.State == Waiting || d.State == Running) ||
+				d.State == Waiting && (time.Until(d.Next)-tt.at).Abs() > time.Minute ||
+				(d.Reason == reasonCrashed) != (d.State == Dead) {
+				t.Errorf("%s: it is %s, want %s: %+v", tt.assignments, state, tt.state, d)
+			}
+		}
+	})
 }
 
 // underWay returns the job of a delivery as a worker has it.
 func underWay(t *testing.T, q *Queue, id int64, attempt int) *rivertype.JobRow {
 	t.Helper()
-	key := list(t, q, Filter{IDs: []int64{id}})[0].IdempotencyKey
-	return &rivertype.JobRow{ID: id, Attempt: attempt, Metadata: fmt.Appendf(nil, `{"delivery": {"key": %q}}`, key)}
+	return &rivertype.JobRow{
+		ID: id, Attempt: attempt, Metadata: fmt.Appendf(nil, `{"delivery": {"key": %q}}`, get(t, q, id).IdempotencyKey),
+	}
 }
 
-// No process has to lead the others for what is due to be delivered.
-func TestDueWithoutLeader(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 200)
-		q := open(t, store, Config{})
-		q.timing.sweep = 20 * time.Millisecond
-		execute(t, q.store.db, fmt.Sprintf(`INSERT INTO river_leader (leader_id, elected_at, expires_at)
-			VALUES ('dead', %s, %s)`, q.store.after(`0`), q.store.after(`3600`)))
-		for _, assignments := range []string{
-			`state = 'scheduled', scheduled_at = ` + q.store.after(`1`),
-			`state = 'retryable', scheduled_at = ` + q.store.after(`1`),
-			`scheduled_at = ` + q.store.after(`3600`), // enqueued by a process whose clock is ahead
-		} {
-			setJob(t, q, enqueue(t, q, post(t, end.URL, "hello"), Options{}), assignments)
-		}
-		later := enqueue(t, q, post(t, end.URL, "hello"), Options{})
-		setJob(t, q, later, `state = 'scheduled', scheduled_at = `+q.store.after(`3600`))
-		start(t, q)
-		waitFor(t, q, Stats{Delivered: 3, Waiting: 1})
-	})
-}
-
-// A retry that is available before its time, as River makes it if the clock of
-// the process that leads the others is ahead, is not made before its time.
-func TestLeaderIsAhead(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		q := open(t, store, Config{})
-		ids := make([]int64, 2)
-		for i, assignments := range []string{``, `, attempted_at = ` + q.store.after(`-10`)} {
-			ids[i] = enqueue(t, q, post(t, "http://endpoint.test", ""), Options{})
-			setJob(t, q, ids[i], `scheduled_at = `+q.store.after(`3600`)+assignments)
-		}
-		if err := q.sweep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		for i, early := range []bool{true, false} {
-			d := list(t, q, Filter{IDs: ids[i : i+1]})[0]
-			if time.Until(d.Next) < time.Minute != early {
-				t.Errorf("job %d: %+v", i, d)
-			}
-		}
-	})
-}
-
-// River makes nothing available by the clock of the process that leads.
-func TestRiverSchedulesNothing(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 200)
-		q := open(t, store, Config{})
-		q.timing.sweep = time.Hour // so that only River could
-		later := enqueue(t, q, post(t, end.URL, "hello"), Options{Delay: time.Hour})
-		ahead := enqueue(t, q, post(t, end.URL, "hello"), Options{})
-		setJob(t, q, ahead, `scheduled_at = `+q.store.after(`3600`))
-		start(t, q)
-		waitFor(t, q, Stats{Delivered: 1, Waiting: 1}) // so the first sweep has ended
-		eventually(t, "this process leads", func() bool {
-			var leaders int
-			if err := q.store.db.QueryRowContext(t.Context(), `SELECT count(*) FROM river_leader`).Scan(&leaders); err != nil {
-				t.Fatal(err)
-			}
-			return leaders == 1
-		})
-		setJob(t, q, later, `scheduled_at = `+q.store.after(`-1`))
-		time.Sleep(500 * time.Millisecond)
-		end.check(t, 1)
-	})
-}
-
-// What was under way in a process that died runs again, unless it was canceled.
-func TestSweep(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		q := open(t, store, Config{})
-		old := q.store.after(fmt.Sprint(-q.rescueAfter().Seconds() - 1))
-		fresh := q.store.after(fmt.Sprint(-q.rescueAfter().Seconds() + 60))
-		var ids []int64
-		for _, assignments := range []string{
-			`attempted_at = ` + old,
-			`attempted_at = ` + fresh,
-			`attempt = 1000, attempted_at = ` + old,
-			`metadata = '{"cancel_attempted_at": "2026-01-01T00:00:00Z"}', attempted_at = ` + old,
-		} {
-			ids = append(ids, enqueue(t, q, post(t, "http://endpoint.test", ""), Options{}))
-			setJob(t, q, ids[len(ids)-1], `state = 'running', `+assignments)
-		}
-		if err := q.sweep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range []State{Waiting, Running, Dead, Canceled} {
-			d := list(t, q, Filter{IDs: ids[i : i+1]})[0]
-			if d.State != want || d.Ended.IsZero() != (i < 2) {
-				t.Errorf("job %d: %+v, want %s", i, d, want)
-			}
-		}
-	})
+func settle(t *testing.T, q *Queue, changes ...*change) {
+	t.Helper()
+	must[map[int64]committed](t)(q.store.settle(t.Context(), changes))
 }
 
 // The outcome of an attempt that another process has taken over changes
-// nothing.
+// nothing, and neither does that of another delivery: a store that was put back
+// at an older state gives IDs out again.
 func TestOutcomeThatIsTooLate(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -192,16 +153,18 @@ func TestOutcomeThatIsTooLate(t *testing.T) {
 		gone := &change{ID: 1_000_000, Attempt: 2, State: rivertype.JobStateCompleted, Final: true}
 		id := enqueue(t, q, post(t, "http://endpoint.test", ""), Options{})
 		setJob(t, q, id, `state = 'running', attempt = 2`)
+		for _, final := range []rivertype.JobState{rivertype.JobStateDiscarded, rivertype.JobStateCompleted} {
+			another := end(underWay(t, q, id, 2), final, record{Attempts: 6})
+			another.Key = "another"
+			settle(t, q, another)
+		}
 		for _, tt := range []struct {
 			attempt int
 			want    State
 		}{{1, Running}, {2, Dead}, {2, Dead}} {
-			late := end(underWay(t, q, id, tt.attempt), rivertype.JobStateDiscarded, record{Attempts: 7})
-			if _, err := q.store.settle(t.Context(), []*change{gone, late}); err != nil {
-				t.Fatal(err)
-			}
-			d := list(t, q, Filter{})[0]
-			if d.State != tt.want || (d.Attempts == 7) != (tt.want == Dead) {
+			settle(t, q, gone, end(underWay(t, q, id, tt.attempt), rivertype.JobStateDiscarded, record{Attempts: 7}))
+			d := get(t, q, id)
+			if d.State != tt.want || d.Attempts != map[State]int{Running: 0, Dead: 7}[tt.want] {
 				t.Errorf("after the outcome of attempt %d: %+v", tt.attempt, d)
 			}
 		}
@@ -209,18 +172,19 @@ func TestOutcomeThatIsTooLate(t *testing.T) {
 		delivered := end(underWay(t, q, id, 1), rivertype.JobStateCompleted, record{Attempts: 8})
 		for _, tt := range []struct {
 			state string
+			ended bool
 			want  State
-		}{{"discarded", Delivered}, {"running", Delivered}, {"available", Delivered}, {"scheduled", Delivered},
-			{"cancelled", Canceled}} {
-			assignments := fmt.Sprintf(`state = '%s', attempt = 2, finalized_at = NULL`, tt.state)
-			if tt.state == "discarded" || tt.state == "cancelled" {
-				assignments = fmt.Sprintf(`state = '%s', attempt = 2, finalized_at = CURRENT_TIMESTAMP`, tt.state)
+		}{
+			{"discarded", true, Delivered}, {"running", false, Delivered}, {"available", false, Delivered},
+			{"scheduled", false, Delivered}, {"cancelled", true, Canceled},
+		} {
+			at := `NULL`
+			if tt.ended {
+				at = q.store.after(`0`)
 			}
-			setJob(t, q, id, assignments)
-			if _, err := q.store.settle(t.Context(), []*change{delivered}); err != nil {
-				t.Fatal(err)
-			}
-			if d := list(t, q, Filter{})[0]; d.State != tt.want || d.Attempts != 8 {
+			setJob(t, q, id, fmt.Sprintf(`state = '%s', attempt = 2, finalized_at = %s`, tt.state, at))
+			settle(t, q, delivered)
+			if d := get(t, q, id); d.State != tt.want || d.Attempts != 8 {
 				t.Errorf("delivered while it was %s: %+v", tt.state, d)
 			}
 		}

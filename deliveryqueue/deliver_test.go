@@ -2,6 +2,7 @@ package deliveryqueue
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -15,33 +16,22 @@ func TestDeliver(t *testing.T) {
 		end := newEndpoint(t, 200)
 		q := open(t, store, Config{})
 		req := post(t, end.URL+"/hook?token=secret", "hello")
-		req.Header.Set("Authorization", "Bearer secret")
-		req.Header["X-Two"] = []string{"1", "2"}
+		req.Header = http.Header{"Authorization": {"Bearer secret"}, "X-Two": {"1", "2"}}
 		id := enqueue(t, q, req, Options{Policy: parse(t, `{"requestPolicy": {"headerContentType": "application/json"}}`)})
-		if s := stats(t, q); s != (Stats{Waiting: 1}) {
-			t.Errorf("before: %+v", s)
-		}
+		wantStats(t, q, Stats{Waiting: 1})
 		start(t, q)
 		waitFor(t, q, Stats{Delivered: 1})
-		all := end.requests()
-		if len(all) != 1 || all[0].body != "hello" || all[0].uri != "/hook?token=secret" {
-			t.Fatalf("got %+v", all)
+		end.check(t, 1)
+		g := end.requests()[0]
+		h := g.header
+		if g.body != "hello" || g.uri != "/hook?token=secret" || h.Get("Authorization") != "Bearer secret" ||
+			strings.Join(h["X-Two"], " ") != "1 2" || h.Get("Content-Type") != "application/json" ||
+			h.Get("Idempotency-Key") == "" {
+			t.Errorf("got %+v", g)
 		}
-		h := all[0].header
-		if h.Get("Authorization") != "Bearer secret" || strings.Join(h["X-Two"], " ") != "1 2" ||
-			h.Get("Content-Type") != "application/json" || h.Get("Idempotency-Key") == "" {
-			t.Errorf("header %v", h)
-		}
-		if req.Header.Get("Idempotency-Key") != "" {
-			t.Error("the caller's request was changed")
-		}
-		l := list(t, q, Filter{})
-		if len(l) != 1 {
-			t.Fatalf("listed %+v", l)
-		}
-		d := l[0]
-		if d.ID != id || d.State != Delivered || d.Attempts != 1 || d.Status != 200 || d.URL != end.URL+"/hook" ||
-			d.Method != "POST" || d.IdempotencyKey != h.Get("Idempotency-Key") || d.Err != "" || d.Reason != "" {
+		d := get(t, q, id)
+		if d.State != Delivered || d.Attempts != 1 || d.Status != 200 || d.URL != end.URL+"/hook" || d.Method != "POST" ||
+			d.IdempotencyKey != h.Get("Idempotency-Key") || d.Err != "" || d.Reason != "" {
 			t.Errorf("listed %+v", d)
 		}
 		if time.Since(d.Enqueued) > time.Minute || time.Since(d.Ended) > time.Minute || !d.Next.IsZero() {
@@ -52,33 +42,31 @@ func TestDeliver(t *testing.T) {
 
 func TestRetriesBySchedule(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 503, 429, 500, 204)
-		q := open(t, store, Config{})
-		enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"healthyRetryPolicy": {
-			"numRetries": 3, "numNoDelayRetries": 2, "minDelayTarget": 1, "maxDelayTarget": 1}}`)})
-		// With a delay this one is not delivered before the test gives up.
-		atOnce := newEndpoint(t, 503, 503, 200)
-		enqueue(t, q, post(t, atOnce.URL, "hello"), Options{Policy: parse(t, `{"healthyRetryPolicy": {
-			"numRetries": 3, "numNoDelayRetries": 2, "minDelayTarget": 1000, "maxDelayTarget": 1000}}`)})
-		start(t, q)
-		waitFor(t, q, Stats{Delivered: 2})
-		all := end.requests()
-		if len(all) != 4 {
-			t.Fatalf("%d attempts", len(all))
+	end := newEndpoint(t, 503, 429, 500, 204)
+	q := open(t, newSQLite(t), Config{})
+	id := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"healthyRetryPolicy": {
+		"numRetries": 3, "numNoDelayRetries": 2, "minDelayTarget": 1, "maxDelayTarget": 1}}`)})
+	// With a delay this one is not delivered before the test gives up.
+	atOnce := newEndpoint(t, 503, 503, 200)
+	enqueue(t, q, post(t, atOnce.URL, "hello"), Options{Policy: parse(t, `{"healthyRetryPolicy": {
+		"numRetries": 3, "numNoDelayRetries": 2, "minDelayTarget": 1000, "maxDelayTarget": 1000}}`)})
+	start(t, q)
+	waitFor(t, q, Stats{Delivered: 2})
+	all := end.requests()
+	if len(all) != 4 {
+		t.Fatalf("%d attempts", len(all))
+	}
+	if delay := all[3].at.Sub(all[2].at); delay < time.Second {
+		t.Errorf("the delay is %v, want 1s", delay)
+	}
+	for _, g := range all {
+		if g.body != "hello" || g.header.Get("Idempotency-Key") != all[0].header.Get("Idempotency-Key") {
+			t.Errorf("an attempt has body %q, header %v", g.body, g.header)
 		}
-		if delay := all[3].at.Sub(all[2].at); delay < time.Second {
-			t.Errorf("the delay is %v, want 1s", delay)
-		}
-		for _, g := range all {
-			if g.body != "hello" || g.header.Get("Idempotency-Key") != all[0].header.Get("Idempotency-Key") {
-				t.Errorf("an attempt has body %q, header %v", g.body, g.header)
-			}
-		}
-		if d := list(t, q, Filter{})[0]; d.Attempts != 4 || d.Status != 204 {
-			t.Errorf("listed %+v", d)
-		}
-	})
+	}
+	if d := get(t, q, id); d.Attempts != 4 || d.Status != 204 {
+		t.Errorf("listed %+v", d)
+	}
 }
 
 func TestDeadLettersAreRedriven(t *testing.T) {
@@ -86,9 +74,8 @@ func TestDeadLettersAreRedriven(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		permanent, exhausted := newEndpoint(t, 404), newEndpoint(t, 503)
 		q := open(t, store, Config{})
-		policy := parse(t, `{"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2}}`)
-		enqueue(t, q, post(t, permanent.URL, "one"), Options{Policy: policy, IdempotencyKey: "key 1"})
-		enqueue(t, q, post(t, exhausted.URL, "two"), Options{Policy: policy})
+		enqueue(t, q, post(t, permanent.URL, "one"), Options{Policy: retries(t, 2), IdempotencyKey: "key 1"})
+		enqueue(t, q, post(t, exhausted.URL, "two"), Options{Policy: retries(t, 2)})
 		start(t, q)
 		waitFor(t, q, Stats{Dead: 2})
 		for i, want := range []Delivery{
@@ -101,20 +88,18 @@ func TestDeadLettersAreRedriven(t *testing.T) {
 		}
 		permanent.respond(200)
 		exhausted.respond(200)
-		if n, err := q.Redrive(t.Context(), Filter{Endpoint: permanent.URL}); n != 1 || err != nil {
-			t.Fatalf("redrove %d, %v", n, err)
-		}
+		must[int](t)(q.Redrive(t.Context(), Filter{Endpoint: permanent.URL}))
 		waitFor(t, q, Stats{Delivered: 1, Dead: 1})
-		if n, err := q.Redrive(t.Context(), Filter{Limit: 5}); n != 1 || err != nil {
-			t.Fatalf("redrove %d, %v", n, err)
-		}
+		must[int](t)(q.Redrive(t.Context(), Filter{Limit: 5}))
 		waitFor(t, q, Stats{Delivered: 2})
-		last := permanent.requests()[1]
-		if last.body != "one" || last.header.Get("Idempotency-Key") != "key 1" {
+		if last := permanent.requests()[1]; last.body != "one" || last.header.Get("Idempotency-Key") != "key 1" {
 			t.Errorf("redriven: %+v", last)
 		}
 		if d := list(t, q, Filter{})[1]; d.Attempts != 1 || d.Reason != "" {
 			t.Errorf("redriven: %+v", d)
+		}
+		if _, err := q.Redrive(t.Context(), Filter{State: Delivered}); err == nil {
+			t.Error("Redrive took delivered ones")
 		}
 	})
 }
@@ -122,52 +107,37 @@ func TestDeadLettersAreRedriven(t *testing.T) {
 // Many dead letters are redriven in several statements, each once.
 func TestManyAreRedriven(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		q := open(t, store, Config{})
-		const n = 2*batchSize + 10
-		for range 200 {
-			enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+	q := open(t, newSQLite(t), Config{})
+	const n = batchSize + 10
+	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+	backlog(t, q, n)
+	execute(t, q.store.db, `UPDATE river_job SET state = 'discarded', finalized_at = CURRENT_TIMESTAMP`)
+	for _, tt := range []struct{ limit, want int }{{batchSize + 1, batchSize + 1}, {0, n - batchSize - 1}, {0, 0}} {
+		if got, err := q.Redrive(t.Context(), Filter{Limit: tt.limit}); got != tt.want || err != nil {
+			t.Errorf("redrove %d, %v; want %d", got, err, tt.want)
 		}
-		const columns = "args, kind, max_attempts, metadata, queue, priority, scheduled_at, tags, created_at"
-		execute(t, q.store.db, fmt.Sprintf(`WITH copies AS (SELECT %[1]s FROM river_job AS a, (SELECT id FROM river_job) AS b)
-			INSERT INTO river_job (%[1]s, state, finalized_at) SELECT %[1]s, 'discarded', CURRENT_TIMESTAMP FROM copies LIMIT %[2]d`,
-			columns, n))
-		for _, tt := range []struct{ limit, want int }{{batchSize + 1, batchSize + 1}, {0, n - batchSize - 1}, {0, 0}} {
-			if got, err := q.Redrive(t.Context(), Filter{Limit: tt.limit}); got != tt.want || err != nil {
-				t.Errorf("redrove %d, %v; want %d", got, err, tt.want)
-			}
-		}
-		if s := stats(t, q); s.Dead != 0 || s.Waiting != n+200 {
-			t.Errorf("%+v", s)
-		}
-	})
+	}
+	wantStats(t, q, Stats{Waiting: n})
 }
 
 // River counts attempts in 16 bits, and the policy of AWS-managed endpoints has
 // 100,015 retries.
 func TestManyAttempts(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 503)
-		q := open(t, store, Config{})
-		for _, attempts := range []int{100_014, 100_015} {
-			id := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: delivery.AWSManaged()})
-			meta := fmt.Sprintf(`{"output": {"attempts": %d}}`, attempts)
-			merged := `metadata || $1::jsonb`
-			if q.store.sqlite {
-				merged = `jsonb_patch(metadata, $1)`
-			}
-			execute(t, q.store.db, q.store.query(`UPDATE river_job SET metadata = `+merged+` WHERE id = $2`), meta, id)
-		}
-		start(t, q)
-		waitFor(t, q, Stats{Waiting: 1, Dead: 1})
-		eventually(t, "the last retry waits", func() bool { return list(t, q, Filter{})[0].Attempts == 100_015 })
-		waiting, dead := list(t, q, Filter{})[0], list(t, q, Filter{})[1]
-		if delay := time.Until(waiting.Next); delay < 10*time.Second || delay > 22*time.Second {
-			t.Errorf("the last retry is in %v", delay)
-		}
-		if dead.Attempts != 100_016 || dead.Reason != "max_attempts" {
-			t.Errorf("%+v", dead)
-		}
-	})
+	end := newEndpoint(t, 503)
+	q := open(t, newSQLite(t), Config{})
+	for _, attempts := range []int{100_014, 100_015} {
+		id := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: delivery.AWSManaged()})
+		setJob(t, q, id, fmt.Sprintf(`metadata = jsonb_patch(metadata, '{"output": {"attempts": %d}}')`, attempts))
+	}
+	start(t, q)
+	waitFor(t, q, Stats{Waiting: 1, Dead: 1})
+	eventually(t, "the last retry waits", func() bool { return list(t, q, Filter{})[0].Attempts == 100_015 })
+	waiting, dead := list(t, q, Filter{})[0], list(t, q, Filter{})[1]
+	if delay := time.Until(waiting.Next); delay < 10*time.Second || delay > 22*time.Second {
+		t.Errorf("the last retry is in %v", delay)
+	}
+	if dead.Attempts != 100_016 || dead.Reason != "max_attempts" {
+		t.Errorf("%+v", dead)
+	}
 }

@@ -2,7 +2,11 @@ package deliveryqueue_test
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -31,28 +35,18 @@ func deliver(ctx context.Context, store string, req *http.Request, policy *deliv
 	return queue.Run(ctx) // this process may be killed, and another one run the queue
 }
 
-// The shortest program: see deliver.
-func Example_short() {
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
-	defer stop()
-	endpoint := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-		fmt.Println("got", req.URL.Path)
-		stop()
-	}))
-	defer endpoint.Close()
+// check ends an example.
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// newStore returns the name of a file that remove deletes.
+func newStore() (store string, remove func()) {
 	dir, err := os.MkdirTemp("", "deliveryqueue")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	req, err := http.NewRequest("POST", endpoint.URL+"/hook", strings.NewReader(`{"order": 7}`))
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(deliver(ctx, filepath.Join(dir, "deliveries.db"), req, delivery.CustomerManaged()))
-	// Output:
-	// got /hook
-	// <nil>
+	check(err)
+	return filepath.Join(dir, "deliveries.db"), func() { os.RemoveAll(dir) }
 }
 
 // A delivery is stored, and then worked until the endpoint takes it. In a
@@ -62,66 +56,31 @@ func Example() {
 	defer stop()
 	endpoint := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
-		fmt.Printf("%s got %s, order %s\n", req.URL.Path, body, req.Header.Get("Idempotency-Key"))
+		fmt.Printf("%s got %s\n", req.URL.Path, body)
 		stop()
 	}))
 	defer endpoint.Close()
-	dir, err := os.MkdirTemp("", "deliveryqueue")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-
-	queue, err := deliveryqueue.Open(ctx, filepath.Join(dir, "deliveries.db"), deliveryqueue.Config{Workers: 4})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer queue.Close()
-
+	store, remove := newStore()
+	defer remove()
 	req, err := http.NewRequest("POST", endpoint.URL+"/hook", strings.NewReader(`{"order": 7}`))
-	if err != nil {
-		log.Fatal(err)
-	}
-	_, err = queue.Enqueue(ctx, req, deliveryqueue.Options{
-		Policy:         delivery.CustomerManaged(), // 50 retries in 6 hours
-		IdempotencyKey: "7",
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	// The process may be killed from here on.
-
-	if err := queue.Run(ctx); err != nil {
-		log.Fatal(err)
-	}
-	stats, err := queue.Stats(context.Background())
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(stats.Delivered, "delivered")
+	check(err)
+	// CustomerManaged has 50 retries in 6 hours.
+	fmt.Println(deliver(ctx, store, req, delivery.CustomerManaged()))
 	// Output:
-	// /hook got {"order": 7}, order 7
-	// 1 delivered
+	// /hook got {"order": 7}
+	// <nil>
 }
 
 // After an outage of an endpoint, its dead letters are delivered again.
 func ExampleQueue_Redrive() {
 	ctx := context.Background()
-	dir, err := os.MkdirTemp("", "deliveryqueue")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	queue, err := deliveryqueue.Open(ctx, filepath.Join(dir, "deliveries.db"), deliveryqueue.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	store, remove := newStore()
+	defer remove()
+	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{})
+	check(err)
 	defer queue.Close()
-
 	for d, err := range queue.List(ctx, deliveryqueue.Filter{State: deliveryqueue.Dead}) {
-		if err != nil {
-			log.Fatal(err)
-		}
+		check(err)
 		fmt.Println(d.ID, d.URL, d.Attempts, d.Reason, d.Status, d.Err)
 	}
 	n, err := queue.Redrive(ctx, deliveryqueue.Filter{Endpoint: "https://example.com", Limit: 1000})
@@ -166,32 +125,20 @@ func guarded(ctx context.Context, store string) (*deliveryqueue.Queue, error) {
 
 // An endpoint is paused, and its deliveries are canceled.
 func ExampleQueue_Pause() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
 	ctx := context.Background()
-	queue, err := guarded(ctx, filepath.Join(dir, "deliveries.db"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	store, remove := newStore()
+	defer remove()
+	queue, err := guarded(ctx, store)
+	check(err)
 	defer queue.Close()
 	const endpoint = "https://hooks.example.com"
-	if err := queue.Pause(ctx, endpoint); err != nil {
-		log.Fatal(err)
-	}
+	check(queue.Pause(ctx, endpoint))
 	req, err := http.NewRequest("POST", endpoint+"/orders", strings.NewReader("{}"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := queue.Enqueue(ctx, req, deliveryqueue.Options{}); err != nil {
-		log.Fatal(err)
-	}
+	check(err)
+	_, err = queue.Enqueue(ctx, req, deliveryqueue.Options{})
+	check(err)
 	all, err := queue.Endpoints(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	for _, e := range all {
 		fmt.Println(e.URL, e.Waiting, "waiting, paused:", !e.Paused.IsZero())
 	}
@@ -200,4 +147,53 @@ func ExampleQueue_Pause() {
 	// Output:
 	// https://hooks.example.com 1 waiting, paused: true
 	// 1 canceled <nil>
+}
+
+// seal returns a Config.Seal and a Config.Open that encrypt stored requests with
+// AES-256-GCM. The first key seals, and every key opens, so that a key can be
+// replaced while deliveries wait.
+func seal(keys ...[]byte) (seal, open func([]byte) ([]byte, error), err error) {
+	var ciphers []cipher.AEAD
+	for _, key := range keys {
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, nil, err
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, nil, err
+		}
+		ciphers = append(ciphers, aead)
+	}
+	if len(ciphers) == 0 {
+		return nil, nil, errors.New("no key")
+	}
+	seal = func(request []byte) ([]byte, error) { return ciphers[0].Seal(nil, nil, request, nil), nil }
+	open = func(sealed []byte) (request []byte, err error) {
+		for _, aead := range ciphers {
+			if request, err = aead.Open(nil, nil, sealed, nil); err == nil {
+				return request, nil
+			}
+		}
+		return nil, err
+	}
+	return seal, open, nil
+}
+
+// The key is replaced while requests wait that the old one has sealed.
+func ExampleConfig_seal() {
+	old, current := make([]byte, 32), make([]byte, 32) // in a program, from where it keeps its secrets
+	_, _ = rand.Read(old)
+	_, _ = rand.Read(current)
+	sealOld, _, err := seal(old)
+	check(err)
+	sealed, err := sealOld([]byte("a stored request"))
+	check(err)
+
+	seal, open, err := seal(current, old)
+	check(err)
+	config := deliveryqueue.Config{Seal: seal, Open: open}
+	request, err := config.Open(sealed)
+	fmt.Println(string(request), err)
+	// Output: a stored request <nil>
 }

@@ -21,6 +21,37 @@ import (
 	"example.com/awsretry/deliveryqueue/internal/storetest"
 )
 
+func TestMain(m *testing.M) {
+	if text := os.Getenv(processEnv); text != "" {
+		fmt.Fprintln(os.Stderr, work(text))
+		os.Exit(1)
+	}
+	time.Local = time.FixedZone("", -5*60*60) // SQLite's times must not depend on it
+	code := m.Run()
+	if postgres.server != nil {
+		_ = postgres.server.Stop()
+	}
+	os.Exit(code)
+}
+
+// must returns a function that returns the value of a call, and that fails the
+// test if the call returned an error.
+func must[T any](t testing.TB) func(T, error) T {
+	t.Helper()
+	return func(value T, err error) T {
+		t.Helper()
+		check(t, err)
+		return value
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // postgres is shared by the tests of the package, with a database each.
 var postgres struct {
 	once      sync.Once
@@ -29,74 +60,68 @@ var postgres struct {
 	databases atomic.Int64
 }
 
-func TestMain(m *testing.M) {
-	if os.Getenv(workerStore) != "" {
-		os.Exit(workUntilKilled())
-	}
-	if store := os.Getenv(quietWorker); store != "" {
-		os.Exit(work(store))
-	}
-	time.Local = time.FixedZone("", -5*60*60) // SQLite's times must not depend on it
-	code := m.Run()
-	if postgres.server != nil {
-		if err := postgres.server.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stopping PostgreSQL:", err)
-		}
-	}
-	os.Exit(code)
-}
+// emptyPostgres returns the URL of a new database without tables.
+func emptyPostgres(t testing.TB) string { return newDatabase(t, "template1") }
 
 // newPostgres returns the URL of a new database.
-func newPostgres(t testing.TB) string {
+func newPostgres(t testing.TB) string { return newDatabase(t, "ready") }
+
+func newDatabase(t testing.TB, template string) string {
 	t.Helper()
-	postgres.once.Do(func() {
-		postgres.server, postgres.err = storetest.Start()
-		if errors.Is(postgres.err, storetest.ErrMissing) && os.Getenv("CI") != "true" {
-			fmt.Println("SKIPPED:", postgres.err, "so the tests of deliveryqueue on PostgreSQL do not run")
-		}
-	})
+	postgres.once.Do(startPostgres)
 	if errors.Is(postgres.err, storetest.ErrMissing) && os.Getenv("CI") != "true" {
 		t.Skip(postgres.err)
 	}
-	if postgres.err != nil {
-		t.Fatal(postgres.err)
-	}
+	check(t, postgres.err)
 	name := fmt.Sprintf("test%d", postgres.databases.Add(1))
-	db, err := sql.Open("pgx", postgres.server.URL("postgres"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	execute(t, db, "CREATE DATABASE "+name)
+	execute(t, connect(t, "pgx", postgres.server.URL("postgres")), "CREATE DATABASE "+name+" TEMPLATE "+template)
 	return postgres.server.URL(name)
 }
 
+func startPostgres() {
+	if postgres.server, postgres.err = storetest.Start(); postgres.err != nil {
+		return
+	}
+	db, err := sql.Open("pgx", postgres.server.URL("postgres"))
+	if err == nil {
+		_, err = db.Exec("CREATE DATABASE ready")
+	}
+	postgres.err = errors.Join(err, db.Close(), makeTables(postgres.server.URL("ready")))
+}
+
+func makeTables(store string) error {
+	q, err := Open(context.Background(), store, Config{})
+	if err != nil {
+		return err
+	}
+	return q.Close()
+}
+
+func emptySQLite(t testing.TB) string { return filepath.Join(t.TempDir(), "deliveries.db") }
+
+// newSQLite returns a copy of a file that has the tables.
 func newSQLite(t testing.TB) string {
 	t.Helper()
-	return filepath.Join(t.TempDir(), "deliveries.db")
+	ready.Do(func() {
+		store := emptySQLite(t)
+		check(t, makeTables(store))
+		readySQLite = must[[]byte](t)(os.ReadFile(store))
+	})
+	store := emptySQLite(t)
+	check(t, os.WriteFile(store, readySQLite, 0o600))
+	return store
 }
 
-func connect(t testing.TB, driver, name string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open(driver, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return db
-}
-
-func execute(t testing.TB, db *sql.DB, statement string, values ...any) {
-	t.Helper()
-	if _, err := db.Exec(statement, values...); err != nil {
-		t.Fatal(err)
-	}
-}
+var (
+	ready       sync.Once
+	readySQLite []byte
+)
 
 // stores are the kinds of stores, with how a new one is made.
 var stores = map[string]func(testing.TB) string{"SQLite": newSQLite, "PostgreSQL": newPostgres}
 
-// onEach runs a test on each kind of store.
+// onEach runs a test on each kind of store, because its statements differ. What
+// does not depend on them is tested on SQLite.
 func onEach(t *testing.T, f func(t *testing.T, store string)) {
 	t.Helper()
 	for name, new := range stores {
@@ -107,6 +132,25 @@ func onEach(t *testing.T, f func(t *testing.T, store string)) {
 	}
 }
 
+func connect(t testing.TB, driver, name string) *sql.DB {
+	t.Helper()
+	db := must[*sql.DB](t)(sql.Open(driver, name))
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func execute(t testing.TB, db *sql.DB, statement string, values ...any) {
+	t.Helper()
+	must[sql.Result](t)(db.Exec(statement, values...))
+}
+
+// scan returns the value that a query of the store returns.
+func scan[T any](t testing.TB, q *Queue, query string) (value T) {
+	t.Helper()
+	check(t, q.store.db.QueryRow(query).Scan(&value))
+	return value
+}
+
 func open(t testing.TB, store string, config Config) *Queue {
 	t.Helper()
 	if config.PollInterval == 0 {
@@ -115,15 +159,8 @@ func open(t testing.TB, store string, config Config) *Queue {
 	if testing.Verbose() {
 		config.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
-	q, err := Open(t.Context(), store, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := q.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	q := must[*Queue](t)(Open(t.Context(), store, config))
+	t.Cleanup(func() { check(t, q.Close()) })
 	return q
 }
 
@@ -131,11 +168,7 @@ func open(t testing.TB, store string, config Config) *Queue {
 func start(t testing.TB, q *Queue) (stop func()) {
 	t.Helper()
 	end := run(q)
-	stop = sync.OnceFunc(func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
+	stop = sync.OnceFunc(func() { check(t, end()) })
 	t.Cleanup(stop)
 	return stop
 }
@@ -163,51 +196,34 @@ func startOne(t testing.TB, q *Queue, end *endpoint) (stop func()) {
 
 func post(t testing.TB, url, body string) *http.Request {
 	t.Helper()
-	req, err := http.NewRequest("POST", url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return req
+	return must[*http.Request](t)(http.NewRequest("POST", url, strings.NewReader(body)))
 }
 
 func enqueue(t testing.TB, q *Queue, req *http.Request, o Options) int64 {
 	t.Helper()
-	id, err := q.Enqueue(t.Context(), req, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
-}
-
-// hasResponded makes the store know an endpoint as one that responds.
-func hasResponded(t testing.TB, q *Queue, endpoint string) {
-	t.Helper()
-	if err := q.store.setHealth(t.Context(), endpoint, false, false); err != nil {
-		t.Fatal(err)
-	}
+	return must[int64](t)(q.Enqueue(t.Context(), req, o))
 }
 
 func parse(t testing.TB, text string) *delivery.Policy {
 	t.Helper()
-	policy, err := delivery.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return policy
+	return must[*delivery.Policy](t)(delivery.Parse([]byte(text)))
 }
 
-// noRetries is a policy.
-const noRetries = `{"healthyRetryPolicy": {"numRetries": 0}}`
+// retries is a policy of n retries without delays.
+func retries(t testing.TB, n int) *delivery.Policy {
+	t.Helper()
+	return parse(t, fmt.Sprintf(`{"healthyRetryPolicy": {"numRetries": %[1]d, "numNoDelayRetries": %[1]d}}`, n))
+}
+
+func throttle(t testing.TB, perSecond int) *delivery.Policy {
+	t.Helper()
+	return parse(t, fmt.Sprintf(`{"throttlePolicy": {"maxReceivesPerSecond": %d}}`, perSecond))
+}
 
 // eventually waits until f is true.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	eventuallyIn(t, time.Minute, what, f)
-}
-
-func eventuallyIn(t testing.TB, limit time.Duration, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(limit); !f(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}
@@ -216,15 +232,18 @@ func eventuallyIn(t testing.TB, limit time.Duration, what string, f func() bool)
 
 func stats(t testing.TB, q *Queue) Stats {
 	t.Helper()
-	s, err := q.Stats(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must[Stats](t)(q.Stats(t.Context()))
 }
 
 // open is how many deliveries have not ended.
 func (s Stats) open() int { return s.Waiting + s.Running }
+
+func wantStats(t testing.TB, q *Queue, want Stats) {
+	t.Helper()
+	if s := stats(t, q); s != want {
+		t.Errorf("%+v, want %+v", s, want)
+	}
+}
 
 func waitFor(t testing.TB, q *Queue, want Stats) {
 	t.Helper()
@@ -235,22 +254,22 @@ func list(t testing.TB, q *Queue, f Filter) []Delivery {
 	t.Helper()
 	var all []Delivery
 	for d, err := range q.List(t.Context(), f) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		all = append(all, d)
 	}
 	return all
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
+// get returns a delivery as it is stored.
+func get(t testing.TB, q *Queue, id int64) Delivery {
+	t.Helper()
+	return list(t, q, Filter{IDs: []int64{id}})[0]
+}
 
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
-// noContent is a Base that responds with 204.
-func noContent(req *http.Request) (*http.Response, error) {
-	req.Body.Close()
-	return &http.Response{StatusCode: 204, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+// setJob changes a job as the assignments say.
+func setJob(t testing.TB, q *Queue, id int64, assignments string) {
+	t.Helper()
+	execute(t, q.store.db, fmt.Sprintf(`UPDATE river_job SET %s WHERE id = %d`, assignments, id))
 }
 
 // got is a request as the endpoint sees it.
@@ -267,7 +286,6 @@ type endpoint struct {
 	*httptest.Server
 	mu       sync.Mutex
 	statuses []int
-	delay    time.Duration
 	hold     chan struct{} // closed when responses may come; nil: they may
 	got      []got
 }
@@ -283,14 +301,13 @@ func newEndpoint(t testing.TB, statuses ...int) *endpoint {
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	e.mu.Lock()
-	status, delay := e.statuses[min(len(e.got), len(e.statuses)-1)], e.delay
+	status := e.statuses[min(len(e.got), len(e.statuses)-1)]
 	e.got = append(e.got, got{time.Now(), r.Header, string(body), r.URL.RequestURI()})
 	e.mu.Unlock()
 	if status == 1 {
 		<-r.Context().Done()
 		return
 	}
-	time.Sleep(delay)
 	if e.hold != nil {
 		select {
 		case <-e.hold:
@@ -309,7 +326,7 @@ func (e *endpoint) requests() []got {
 // wait waits for the nth request.
 func (e *endpoint) wait(t testing.TB, n int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("request %d", n), func() bool { return len(e.requests()) == n })
+	eventually(t, fmt.Sprintf("request %d", n), func() bool { return len(e.requests()) >= n })
 }
 
 // check checks how many requests came.

@@ -1,112 +1,89 @@
 package deliveryqueue
 
 import (
+	"bytes"
+	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"example.com/awsretry/deliveryqueue/internal/storetest"
 )
 
 // A store that is away for a while loses no outcome, and Run finds it again.
 func TestStoreGoesAway(t *testing.T) {
 	t.Parallel()
-	for name, alter := range map[string]string{
-		"down": "ALLOW_CONNECTIONS %v", "read-only": "SET default_transaction_read_only = %v",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store := newPostgres(t)
-			database := store[strings.LastIndex(store, "/")+1 : strings.Index(store, "?")]
-			admin := connect(t, "pgx", postgres.server.URL("postgres"))
-			// Its own setting is not that of the connections, so they are cut. Each
-			// is waited for, or it might still refuse a write after that.
-			set := func(value bool) {
-				t.Helper()
-				execute(t, admin, fmt.Sprintf("ALTER DATABASE %s "+alter, database, value))
-				const end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1"
-				execute(t, admin, end, database)
-			}
-			readOnly := name == "read-only"
-			end := newEndpoint(t, 200)
-			end.delay = 300 * time.Millisecond
-			q := open(t, store, Config{})
-			startOne(t, q, end)
-
-			set(readOnly)
-			time.Sleep(700 * time.Millisecond)
-			_, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
-			if err == nil || readOnly && !strings.Contains(err.Error(), "read-only") {
-				t.Errorf("Enqueue: %v", err)
-			}
-			set(!readOnly)
-
-			eventually(t, "the store is there", func() bool {
-				_, err := q.Stats(t.Context())
-				return err == nil
-			})
-			waitFor(t, q, Stats{Delivered: 1})
-			enqueue(t, q, post(t, end.URL, "hello"), Options{})
-			waitFor(t, q, Stats{Delivered: 2})
-			end.check(t, 2)
-		})
+	q := open(t, newPostgres(t), Config{})
+	admin := connect(t, "pgx", postgres.server.URL("postgres"))
+	database := scan[string](t, q, "SELECT current_database()")
+	allow := func(is bool) {
+		t.Helper()
+		execute(t, admin, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS %v", database, is))
+		execute(t, admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", database)
 	}
+	end := newEndpoint(t, 200)
+	end.hold = make(chan struct{})
+	startOne(t, q, end)
+	allow(false)
+	close(end.hold)
+	time.Sleep(200 * time.Millisecond)
+	if _, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{}); err == nil {
+		t.Error("Enqueue returned no error")
+	}
+	allow(true)
+	eventually(t, "the store is there", func() bool {
+		_, err := q.Stats(t.Context())
+		return err == nil
+	})
+	enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	waitFor(t, q, Stats{Delivered: 2})
+	end.check(t, 2)
 }
 
-// The same of an SQLite file that takes no writes for a while: another process
-// has locked it, or it refuses them. (No right binds root: that is
-// TestReadOnlyFile.)
-func TestFileTakesNoWrites(t *testing.T) {
+// An SQLite file that another process has locked, or that refuses writes, for a
+// while loses no outcome.
+func TestLockedFile(t *testing.T) {
 	t.Parallel()
+	const trigger = "CREATE TRIGGER no_%[1]s BEFORE %[1]s ON river_job BEGIN SELECT RAISE(ABORT, 'no writes'); END;"
 	for _, tt := range []struct {
-		name  string
-		begin func(t *testing.T, other *sql.DB) (end func() error)
+		begin, end string
+		fault      string // of Enqueue meanwhile; "": it waits
+		want       int    // deliveries
 	}{
-		{"locked", func(t *testing.T, other *sql.DB) func() error {
-			tx, err := other.Begin()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return tx.Rollback
-		}},
-		{"read-only", func(t *testing.T, other *sql.DB) func() error {
-			for _, write := range []string{"INSERT", "UPDATE"} {
-				execute(t, other, "CREATE TRIGGER no_"+write+" BEFORE "+write+
-					" ON river_job BEGIN SELECT RAISE(ABORT, 'no writes'); END")
-			}
-			return func() error {
-				_, err := other.Exec("DROP TRIGGER no_INSERT; DROP TRIGGER no_UPDATE")
-				return err
-			}
-		}},
+		{"BEGIN IMMEDIATE", "ROLLBACK", "", 2},
+		{fmt.Sprintf(trigger, "INSERT") + fmt.Sprintf(trigger, "UPDATE"),
+			"DROP TRIGGER no_INSERT; DROP TRIGGER no_UPDATE", "no writes", 1},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			store := newSQLite(t)
-			end := newEndpoint(t, 200)
-			end.hold = make(chan struct{})
-			q := open(t, store, Config{})
-			other := connect(t, "sqlite", store+"?_txlock=immediate&_busy_timeout=5000")
-			startOne(t, q, end)
-			release := tt.begin(t, other)
-			close(end.hold)
-			time.Sleep(500 * time.Millisecond)
-			var state string // it can be read
-			if err := other.QueryRow("SELECT state FROM river_job").Scan(&state); err != nil || state != "running" {
-				t.Errorf("%q, %v", state, err)
-			}
-			if tt.name == "read-only" {
-				_, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
-				if err == nil || !strings.Contains(err.Error(), "no writes") {
-					t.Errorf("Enqueue: %v", err)
-				}
-			}
-			if err := release(); err != nil {
-				t.Fatal(err)
-			}
-			waitFor(t, q, Stats{Delivered: 1})
-			end.check(t, 1)
-		})
+		store, end := newSQLite(t), newEndpoint(t, 200)
+		end.hold = make(chan struct{})
+		q := open(t, store, Config{})
+		startOne(t, q, end)
+		other := connect(t, "sqlite", store+"?_busy_timeout=5000")
+		other.SetMaxOpenConns(1)
+		execute(t, other, tt.begin)
+		close(end.hold)
+		enqueued := make(chan error, 1)
+		go func() {
+			_, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
+			enqueued <- err
+		}()
+		time.Sleep(300 * time.Millisecond)
+		var state string // it can be read
+		if err := other.QueryRow("SELECT state FROM river_job").Scan(&state); err != nil || state != "running" {
+			t.Errorf("%q, %v", state, err)
+		}
+		execute(t, other, tt.end)
+		err := <-enqueued
+		if (err != nil) != (tt.fault != "") || err != nil && !strings.Contains(err.Error(), tt.fault) {
+			t.Errorf("Enqueue: %v", err)
+		}
+		waitFor(t, q, Stats{Delivered: tt.want})
+		end.check(t, tt.want)
 	}
 }
 
@@ -115,95 +92,129 @@ func TestFileTakesNoWrites(t *testing.T) {
 // whether another process has taken the delivery over.
 func TestRiverDoesNotWrite(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 200)
-		q := open(t, store, Config{})
-		q.timing.settle = -1
-		written := func() (is bool) {
-			t.Helper()
-			if err := q.store.db.QueryRow("SELECT errors IS NOT NULL FROM river_job").Scan(&is); err != nil {
-				t.Fatal(err)
-			}
-			return is
-		}
-		startOne(t, q, end)()
-		if s := stats(t, q); s != (Stats{Running: 1}) || written() {
-			t.Errorf("after an outcome that was not taken: %+v, River wrote: %v", s, written())
-		}
-
-		q.timing.settle = time.Second
-		execute(t, q.store.db, "DELETE FROM river_job")
-		fail := `ALTER TABLE deliveryqueue_endpoint ADD CHECK (per_second = 0)`
-		if q.store.sqlite {
-			fail = `CREATE TRIGGER fail BEFORE UPDATE ON deliveryqueue_endpoint BEGIN SELECT RAISE(ABORT, 'failed'); END`
-		}
-		execute(t, q.store.db, fail)
-		enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"throttlePolicy": {"maxReceivesPerSecond": 1}}`)})
-		stop := start(t, q)
-		eventually(t, "it asks again later", func() bool {
-			d := list(t, q, Filter{})[0]
-			return d.State == Waiting && d.Next.Sub(d.Enqueued) > 500*time.Millisecond
-		})
-		stop()
-		if s := stats(t, q); s != (Stats{Waiting: 1}) || written() || len(end.requests()) != 1 {
-			t.Errorf("after a turn that was not taken: %+v, River wrote: %v", s, written())
-		}
-	})
-}
-
-func TestEndpointThatHangs(t *testing.T) {
-	t.Parallel()
-	end := newEndpoint(t, 1)
-	q := open(t, newSQLite(t), Config{AttemptTimeout: 100 * time.Millisecond})
-	enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, noRetries)})
-	start(t, q)
-	waitFor(t, q, Stats{Dead: 1})
-	if d := list(t, q, Filter{})[0]; d.Reason != "max_attempts" || d.Status != 0 || d.Err == "" {
-		t.Errorf("%+v", d)
+	end := newEndpoint(t, 200)
+	q := open(t, newSQLite(t), Config{})
+	q.timing.settle = -1
+	const written = "SELECT errors IS NOT NULL FROM river_job"
+	startOne(t, q, end)()
+	if s := stats(t, q); s != (Stats{Running: 1}) || scan[bool](t, q, written) {
+		t.Errorf("after an outcome that was not taken: %+v, River wrote: %v", s, scan[bool](t, q, written))
 	}
+
+	q.timing.settle = time.Second
+	execute(t, q.store.db, "DELETE FROM river_job")
+	execute(t, q.store.db, `CREATE TRIGGER fail BEFORE UPDATE ON deliveryqueue_endpoint
+		BEGIN SELECT RAISE(ABORT, 'failed'); END`)
+	enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: throttle(t, 1)})
+	stop := start(t, q)
+	eventually(t, "it asks again later", func() bool {
+		d := list(t, q, Filter{})[0]
+		return d.State == Waiting && d.Next.Sub(d.Enqueued) > 500*time.Millisecond
+	})
+	stop()
+	if s := stats(t, q); s != (Stats{Waiting: 1}) || scan[bool](t, q, written) {
+		t.Errorf("after a turn that was not taken: %+v, River wrote: %v", s, scan[bool](t, q, written))
+	}
+	end.check(t, 1)
 }
 
 // River deletes what was delivered, and no dead letter.
 func TestCleaning(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 200, 404)
-		q := open(t, store, Config{KeepDelivered: time.Millisecond, Workers: 1})
-		enqueue(t, q, post(t, end.URL, "hello"), Options{})
-		enqueue(t, q, post(t, end.URL, "hello"), Options{})
-		stop := start(t, q)
-		eventually(t, "all have ended", func() bool { return stats(t, q).open() == 0 })
-		stop()
-		start(t, q) // the cleaner runs once in the beginning, and then after each 30 s
-		waitFor(t, q, Stats{Dead: 1})
-	})
+	end := newEndpoint(t, 200, 404)
+	q := open(t, newSQLite(t), Config{KeepDelivered: time.Millisecond, Workers: 1})
+	enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	stop := start(t, q)
+	eventually(t, "all have ended", func() bool { return stats(t, q).open() == 0 })
+	stop()
+	start(t, q) // the cleaner runs once in the beginning, and then after each 30 s
+	waitFor(t, q, Stats{Dead: 1})
 }
 
-// A store that is full refuses deliveries, and keeps those that it accepted.
-func TestFullStore(t *testing.T) {
+// A file that is gone takes no deliveries, and Run stops.
+func TestFileIsDeleted(t *testing.T) {
 	t.Parallel()
-	end := newEndpoint(t, 200)
-	q := open(t, newSQLite(t), Config{})
-	limit := func(pages int) {
-		t.Helper()
-		execute(t, q.store.db, fmt.Sprintf("PRAGMA max_page_count = %d", pages))
-	}
-	limit(100)
-	accepted := 0
-	for {
-		_, err := q.Enqueue(t.Context(), post(t, end.URL, strings.Repeat("x", 10_000)), Options{})
-		if err != nil {
-			if !strings.Contains(err.Error(), "full") {
-				t.Errorf("error %v", err)
-			}
-			break
+	for _, suffix := range []string{"", "-wal"} {
+		store := newSQLite(t)
+		var log storetest.Buffer
+		q := open(t, store, Config{})
+		q.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		q.timing.sweep = 20 * time.Millisecond
+		ended := make(chan error, 1)
+		go func() { ended <- q.Run(t.Context()) }()
+		enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+		check(t, os.Remove(store+suffix))
+		_, one := q.Enqueue(t.Context(), post(t, "http://endpoint.test", ""), Options{})
+		_, many := q.EnqueueMany(t.Context(), []Item{{Request: post(t, "http://endpoint.test", "")}})
+		if !errors.Is(one, errReplaced) || !errors.Is(many, errReplaced) {
+			t.Errorf("Enqueue: %v; EnqueueMany: %v", one, many)
 		}
-		accepted++
+		if err := <-ended; !errors.Is(err, errReplaced) || !strings.Contains(log.String(), "deleted or replaced") {
+			t.Errorf("Run: %v; the log is %q", err, log.String())
+		}
 	}
-	limit(10_000)
+}
+
+// A process that only enqueues does not take its own log for deleted after an
+// Enqueue whose context ended while the file was locked.
+func TestLogIsKept(t *testing.T) {
+	t.Parallel()
+	store := newSQLite(t)
+	q := open(t, store, Config{})
+	execute(t, q.store.db, "PRAGMA busy_timeout = 300")
+	other := must[*sql.DB](t)(sql.Open("sqlite", store+"?_txlock=immediate"))
+	tx := must[*sql.Tx](t)(other.Begin())
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := q.Enqueue(ctx, post(t, "http://endpoint.test", "hello"), Options{}); err == nil {
+		t.Error("the file is not locked")
+	}
+	check(t, errors.Join(tx.Rollback(), other.Close()))
+	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+}
+
+// A store that fails for long is logged, and that it is back. Without a Logger
+// that goes to slog.Default, and nothing else.
+func TestOutageIsLogged(t *testing.T) {
+	var log storetest.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	q := must[*Queue](t)(Open(t.Context(), newSQLite(t), Config{}))
+	defer q.Close()
+	q.timing.sweep, q.timing.outage = 10*time.Millisecond, 50*time.Millisecond
+	stop := run(q)
+	time.Sleep(2 * q.timing.outage)
+	if text := log.String(); text != "" {
+		t.Errorf("without an outage: %s", text)
+	}
+	execute(t, q.store.db, `ALTER TABLE river_job RENAME TO away`)
+	eventually(t, "the outage is logged twice", func() bool { return strings.Count(log.String(), "the store fails") == 2 })
+	execute(t, q.store.db, `ALTER TABLE away RENAME TO river_job`)
+	eventually(t, "the end of it is logged", func() bool { return strings.Contains(log.String(), "the store is back") })
+	check(t, stop())
+	for line := range bytes.Lines([]byte(log.String())) {
+		if !bytes.Contains(line, []byte("deliveryqueue: the store")) {
+			t.Errorf("%s", line)
+		}
+	}
+}
+
+// A user of PostgreSQL that cannot make tables can use those that are there.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	store := newPostgres(t)
+	owner := connect(t, "pgx", store)
+	execute(t, owner, "CREATE ROLE worker LOGIN")
+	execute(t, owner, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO worker")
+	execute(t, owner, "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO worker")
+	end := newEndpoint(t, 200)
+	q := open(t, strings.Replace(store, "postgres@", "worker@", 1), Config{})
+	if _, err := q.store.db.Exec("CREATE TABLE more (id integer)"); err == nil {
+		t.Error("the user can make tables")
+	}
+	enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: throttle(t, 9)})
 	start(t, q)
-	waitFor(t, q, Stats{Delivered: accepted})
-	if accepted == 0 || len(end.requests()) != accepted {
-		t.Errorf("%d were accepted, %d requests", accepted, len(end.requests()))
-	}
+	waitFor(t, q, Stats{Delivered: 1})
 }

@@ -3,6 +3,7 @@ package otelqueue_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -34,41 +35,26 @@ func watched(ctx context.Context, store string) error {
 }
 
 func Example() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		fmt.Println(err)
-		return
+	check := func(err error) {
+		if err != nil {
+			log.Fatal(err)
+		}
 	}
+	dir, err := os.MkdirTemp("", "")
+	check(err)
 	defer os.RemoveAll(dir)
 	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
-	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		fmt.Println("got it")
-		stop()
-	}))
+	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stop() }))
 	defer endpoint.Close()
 	store := filepath.Join(dir, "deliveries.db")
-	if err := enqueue(ctx, store, endpoint.URL); err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := watched(ctx, store); err != nil {
-		fmt.Println(err)
-	}
-	// Output:
-	// got it
-}
-
-func enqueue(ctx context.Context, store, url string) error {
-	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{})
-	if err != nil {
-		return err
-	}
+	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{}) // of another process
+	check(err)
 	defer queue.Close()
-	req, err := http.NewRequest("POST", url, strings.NewReader("hello"))
-	if err != nil {
-		return err
-	}
+	req, err := http.NewRequest("POST", endpoint.URL, strings.NewReader("hello"))
+	check(err)
 	_, err = queue.Enqueue(ctx, req, deliveryqueue.Options{})
-	return err
+	check(err)
+	fmt.Println(watched(ctx, store))
+	// Output: <nil>
 }

@@ -6,15 +6,15 @@ import (
 	"math"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"example.com/awsretry/deliveryqueue"
+	"example.com/awsretry/internal/httpfake"
 )
 
 // collect returns what a reader collects, by the names of the metrics and their
@@ -22,79 +22,52 @@ import (
 func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	t.Helper()
 	var data metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &data); err != nil {
-		t.Fatal(err)
-	}
+	check(t, reader.Collect(t.Context(), &data))
 	values := make(map[string]float64)
-	add := func(name string, attrs attribute.Set, value float64) {
-		for _, a := range attrs.ToSlice() {
-			name += " " + a.Value.AsString()
-		}
-		values[name] = value
-	}
 	for _, s := range data.ScopeMetrics {
 		for _, m := range s.Metrics {
 			switch d := m.Data.(type) {
 			case metricdata.Gauge[int64]:
-				for _, p := range d.DataPoints {
-					add(m.Name, p.Attributes, float64(p.Value))
-				}
+				add(values, m.Name, d.DataPoints)
 			case metricdata.Gauge[float64]:
-				for _, p := range d.DataPoints {
-					add(m.Name, p.Attributes, p.Value)
-				}
+				add(values, m.Name, d.DataPoints)
 			case metricdata.Sum[int64]:
-				for _, p := range d.DataPoints {
-					add(m.Name, p.Attributes, float64(p.Value))
-				}
+				add(values, m.Name, d.DataPoints)
 			}
 		}
 	}
 	return values
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+func add[N int64 | float64](values map[string]float64, name string, points []metricdata.DataPoint[N]) {
+	for _, p := range points {
+		key := name
+		for _, a := range p.Attributes.ToSlice() {
+			key += " " + a.Value.AsString()
+		}
+		values[key] = float64(p.Value)
+	}
+}
 
 // The metrics of deliveries that are delivered, dead and waiting.
 func TestRecorder(t *testing.T) {
 	t.Parallel()
 	reader := sdkmetric.NewManualReader()
-	r, err := New(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := deliveryqueue.Open(t.Context(), filepath.Join(t.TempDir(), "deliveries.db"), deliveryqueue.Config{
-		OnOutcome: r.Outcome,
-		Base: roundTripper(func(req *http.Request) (*http.Response, error) {
-			req.Body.Close()
+	r := must[*Recorder](t)(New(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+	q := must[*deliveryqueue.Queue](t)(deliveryqueue.Open(t.Context(), filepath.Join(t.TempDir(), "deliveries.db"),
+		deliveryqueue.Config{OnOutcome: r.Outcome, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			status := 200
-			if strings.HasPrefix(req.URL.Host, "gone") {
+			if req.URL.Host == "gone.test" {
 				status = 410
 			}
-			return &http.Response{StatusCode: status, Body: http.NoBody, Request: req}, nil
-		}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+			return httpfake.Empty(status, req), req.Body.Close()
+		})}))
 	defer q.Close()
-	registration, err := r.Watch(q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := q.Pause(t.Context(), "http://paused.test"); err != nil {
-		t.Fatal(err)
-	}
+	registration := must[metric.Registration](t)(r.Watch(q))
+	check(t, q.Pause(t.Context(), "http://paused.test"))
 	for _, host := range []string{"paused", "good", "good", "gone"} {
-		req, err := http.NewRequest("POST", "http://"+host+".test/hook", strings.NewReader("hello"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := q.Enqueue(t.Context(), req, deliveryqueue.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		req := httpfake.Post(t, "http://"+host+".test/hook", "hello")
+		must[int64](t)(q.Enqueue(t.Context(), req, deliveryqueue.Options{}))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -110,10 +83,11 @@ func TestRecorder(t *testing.T) {
 		"awsretry.queue.endpoints disabled":                    0,
 		"awsretry.queue.oldest http://gone.test":               0,
 	}
-	var missing string
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		got := collect(t, reader)
+	missing := "all"
+	for deadline := time.Now().Add(time.Minute); missing != "" && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
 		missing = ""
+		got := collect(t, reader)
 		for name, value := range want {
 			if seen, ok := got[name]; !ok || seen != value {
 				missing += fmt.Sprintf("%s is %v, want %v\n", name, seen, value)
@@ -122,22 +96,31 @@ func TestRecorder(t *testing.T) {
 		if age := got["awsretry.queue.oldest http://paused.test"]; age <= 0 || age > 60 {
 			missing += fmt.Sprintf("the oldest was enqueued %v s ago\n", age)
 		}
-		if missing == "" {
-			break
-		}
 	}
 	if missing != "" {
 		t.Error(missing)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if err := registration.Unregister(); err != nil {
-		t.Error(err)
-	}
+	check(t, <-ended)
+	check(t, registration.Unregister())
 	if _, err := r.Watch(nil); err == nil {
 		t.Error("Watch takes no Queue")
+	}
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	t.Helper()
+	return func(value T, err error) T {
+		t.Helper()
+		check(t, err)
+		return value
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -38,6 +38,12 @@ func openQueue(ctx context.Context, store string, allow ...netip.Prefix) (*deliv
 	return deliveryqueue.Open(ctx, store, deliveryqueue.Config{Base: base})
 }
 
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
 // A queue that signs its deliveries and guards its own network.
 func Example() {
 	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
@@ -50,27 +56,18 @@ func Example() {
 	}))
 	defer endpoint.Close()
 	dir, err := os.MkdirTemp("", "webhook")
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer os.RemoveAll(dir)
 
 	// The endpoint of this example is on this machine.
 	queue, err := openQueue(ctx, filepath.Join(dir, "deliveries.db"), netip.MustParsePrefix("127.0.0.1/32"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	check(err)
 	defer queue.Close()
 	req, err := http.NewRequest("POST", endpoint.URL, strings.NewReader(`{"order": 7}`))
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := queue.Enqueue(ctx, req, deliveryqueue.Options{IdempotencyKey: "order-7"}); err != nil {
-		log.Fatal(err)
-	}
-	if err := queue.Run(ctx); err != nil {
-		log.Fatal(err)
-	}
+	check(err)
+	_, err = queue.Enqueue(ctx, req, deliveryqueue.Options{IdempotencyKey: "order-7"})
+	check(err)
+	check(queue.Run(ctx))
 	// Output: got order-7, {"order": 7}, signed with v1
 }
 
@@ -86,14 +83,4 @@ func ExamplePublicOnly() {
 		fmt.Println(refused)
 	}
 	// Output: webhook: 127.0.0.1:1: 127.0.0.1 (loopback) is not a public address
-}
-
-// A program refuses a customer's URL when it is registered. The name may lead
-// elsewhere later, so PublicOnly checks it again for each connection.
-func ExampleCheckAddr() {
-	fmt.Println(webhook.CheckAddr(netip.MustParseAddr("169.254.169.254")))
-	fmt.Println(webhook.CheckAddr(netip.MustParseAddr("10.1.2.3"), netip.MustParsePrefix("10.1.0.0/16")))
-	// Output:
-	// webhook: 169.254.169.254 (cloud metadata) is not a public address
-	// <nil>
 }

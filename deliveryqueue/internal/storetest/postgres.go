@@ -28,8 +28,6 @@ type Server struct {
 	postgres string // the program
 	as       user
 
-	fileLimit int
-
 	cmd  *exec.Cmd
 	stop io.WriteCloser
 	log  *Buffer
@@ -77,19 +75,17 @@ func (s *Server) init(initdb string) error {
 	return err
 }
 
-// script runs the server until its standard input has a signal for it or ends,
-// as it does when this process is killed.
+// script runs the server until its standard input ends, as it does when this
+// process is killed.
 const script = `
-dir=$1; [ "$2" = 0 ] || ulimit -f "$2"; shift 2
+dir=$1; shift
 "$@" </dev/null & pid=$!
-if read signal; then kill -$signal $pid; wait $pid; exit; fi
+read end
 kill -INT $pid; wait $pid; rm -rf "$dir"`
 
 func (s *Server) run() error {
 	s.log = new(Buffer)
-	// A write beyond the file limit is an error of postgres, which ignores the
-	// signal.
-	s.cmd = exec.Command("/bin/sh", "-c", script, "sh", s.dir, fmt.Sprint(s.fileLimit),
+	s.cmd = exec.Command("/bin/sh", "-c", script, "sh", s.dir,
 		s.postgres, "-D", s.data(), "-k", s.dir, "-h", "127.0.0.1", "-p", fmt.Sprint(s.port),
 		"-c", "max_connections=200")
 	s.as.run(s.cmd, s.dir)
@@ -102,24 +98,6 @@ func (s *Server) run() error {
 		return err
 	}
 	return s.wait()
-}
-
-// Down stops the server with a signal: INT, or QUIT for an immediate shutdown.
-// Up starts it again.
-func (s *Server) Down(signal string) error {
-	if _, err := fmt.Fprintln(s.stop, signal); err != nil {
-		return err
-	}
-	_ = s.cmd.Wait() // postgres exits with an error after QUIT
-	return nil
-}
-
-// Up starts a server that is down, at the same port. Its files cannot become
-// longer than the limit, in units of the shell's, which are 512 or 1,024 bytes;
-// 0 is no limit.
-func (s *Server) Up(fileLimit int) error {
-	s.fileLimit = fileLimit
-	return s.run()
 }
 
 // wait waits until the server accepts connections.

@@ -1,0 +1,129 @@
+package deliveryqueue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// backlog copies the rows in the store until there are about n.
+func backlog(t testing.TB, q *Queue, n int) {
+	t.Helper()
+	have := stats(t, q).Waiting
+	if have == 0 {
+		return
+	}
+	numbers := `(SELECT generate_series(2, $1) AS n) AS numbers`
+	if q.store.sqlite {
+		numbers = `(WITH RECURSIVE c(n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM c WHERE n < ?1) SELECT n FROM c) AS numbers`
+	}
+	const columns = `args, kind, max_attempts, metadata, priority, queue, scheduled_at, state`
+	execute(t, q.store.db,
+		`INSERT INTO river_job (`+columns+`) SELECT `+columns+` FROM river_job, `+numbers, n/have)
+}
+
+// plan returns how the store executes a statement.
+func plan(t *testing.T, q *Queue, statement string, params ...any) string {
+	t.Helper()
+	explain, columns := "EXPLAIN ", 1
+	if q.store.sqlite {
+		explain, columns = "EXPLAIN QUERY PLAN ", 4
+	}
+	rows, err := q.store.db.QueryContext(t.Context(), explain+statement, params...)
+	check(t, err)
+	defer rows.Close()
+	var steps []string
+	for rows.Next() {
+		var step string
+		row := []any{new(any), new(any), new(any), &step}
+		check(t, rows.Scan(row[len(row)-columns:]...))
+		steps = append(steps, step)
+	}
+	check(t, rows.Err())
+	return strings.Join(steps, "\n")
+}
+
+// An outcome is committed in the same time however many deliveries wait: SQLite
+// finds the job by its number. It counts the endpoints in the order of the
+// indexes. PostgreSQL chooses by the statistics of its tables.
+func TestOutcomeIsCommittedByNumber(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{})
+	text := plan(t, q, q.store.settleQuery(), "[]")
+	if !strings.Contains(text, "SEARCH river_job USING INTEGER PRIMARY KEY") || strings.Contains(text, "INDEX river_job") {
+		t.Errorf("the plan is\n%s", text)
+	}
+	conditions := map[string]string{"deliveryqueue_due": q.store.available(), "deliveryqueue_aside": aside}
+	for index, condition := range conditions {
+		if text := plan(t, q, q.store.countQuery(index, condition)); text != "SCAN river_job USING INDEX "+index {
+			t.Errorf("the plan is\n%s", text)
+		}
+	}
+}
+
+// A fetch goes by its index, also where PostgreSQL's statistics know of no job
+// that is available.
+func TestFetchUsesItsIndex(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+		backlog(t, q, 1000)
+		execute(t, q.store.db, `UPDATE river_job SET state = 'completed', finalized_at = `+q.store.after(`0`))
+		analyze := "ANALYZE river_job"
+		if !q.store.sqlite {
+			analyze = "VACUUM " + analyze
+		}
+		execute(t, q.store.db, analyze)
+		execute(t, q.store.db, `UPDATE river_job SET state = 'available', finalized_at = NULL`)
+		for name, text := range map[string]string{
+			"due":  plan(t, q, q.store.dueQuery(10), "", ""),
+			"take": plan(t, q, q.store.query(q.store.takeQuery()), `[{"endpoint": "http://endpoint.test", "n": 3}]`, "me"),
+		} {
+			if !strings.Contains(text, "deliveryqueue_due") || strings.Contains(text, "river_job_prioritized") ||
+				strings.Contains(text, "Seq Scan on river_job") || strings.Contains(text, "SCAN river_job") {
+				t.Errorf("the plan of %s is\n%s", name, text)
+			}
+		}
+	})
+}
+
+// River learns in time that its queue is paused, also if a look takes longer than
+// Config.PollInterval.
+func TestSlowLooks(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	f := q.newFetcher(ctx)
+	f.poll = time.Nanosecond
+	if _, err := f.fetch(t.Context(), "a client"); err != nil || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
+	}
+}
+
+// A look goes over so many endpoints at most, and the next one goes on from there.
+func TestManyEndpoints(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{})
+	const n = 3 * mostLooked
+	enqueue(t, q, post(t, "http://seed.test", "x"), Options{})
+	backlog(t, q, n)
+	execute(t, q.store.db, `UPDATE river_job SET metadata =
+		jsonb_object('delivery', jsonb_object('endpoint', 'http://h' || id, 'key', 'k')) WHERE id > 1`)
+	execute(t, q.store.db, `INSERT INTO deliveryqueue_endpoint (endpoint, next_at, tail_at, slow)
+		SELECT 'http://h' || id, 0, 0, 2 FROM river_job WHERE id > 1`)
+	f := q.newFetcher(t.Context())
+	for job := range int64(2) { // the part of those that hang
+		f.lanes.enter(job, fmt.Sprint(job), health{slow: 2})
+	}
+	for look, want := range []int{0, 1} { // http://seed.test, the last
+		f.next = time.Now().Add(f.poll)
+		taken := must[[]candidate](t)(f.choose(t.Context()))
+		if len(taken) != want || want == 0 && time.Until(f.next) > f.poll/2 {
+			t.Errorf("look %d takes %+v, and the next is in %v", look, taken, time.Until(f.next))
+		}
+	}
+}
