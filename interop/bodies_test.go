@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 )
 
 // content is longer than the buffers of net/http and the window of HTTP/2.
@@ -35,22 +36,13 @@ var bodyKinds = []bodyKind{
 	fileOf(content),
 }
 
-func openStream(testing.TB) io.Reader { return streamOf(content) }
-
-// streamOf returns a reader whose content net/http cannot read twice.
-func streamOf[T string | []byte](content T) io.Reader {
-	return struct{ io.Reader }{bytes.NewReader([]byte(content))}
-}
+func openStream(testing.TB) io.Reader { return kit.StreamOf(content) }
 
 func fileOf(content []byte) bodyKind {
 	return bodyKind{name: "file", content: content, hasLength: true, open: func(t testing.TB) io.Reader {
 		path := filepath.Join(t.TempDir(), "body")
-		writeFile(t, path, content)
-		file, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return file
+		kit.WriteFile(t, path, content)
+		return kit.Must[*os.File](t)(os.Open(path))
 	}}
 }
 
@@ -75,10 +67,10 @@ type closeCounter interface{ Closes() int }
 func (k bodyKind) request(t testing.TB, ctx context.Context, url string) (*http.Request, closeCounter) {
 	t.Helper()
 	if k.open == nil {
-		return newRequest(t, ctx, http.MethodGet, url, nil), nil
+		return kit.NewRequest(t, ctx, http.MethodGet, url, nil), nil
 	}
 	r := k.open(t)
-	req := newRequest(t, ctx, http.MethodPut, url, r)
+	req := kit.NewRequest(t, ctx, http.MethodPut, url, r)
 	var counter closeCounter
 	if file, ok := r.(*os.File); ok {
 		body := &countedFile{File: file}
@@ -103,7 +95,7 @@ func wantClosedOnce(t testing.TB, body closeCounter) {
 	if body == nil {
 		return
 	}
-	if !eventually(func() bool { return body.Closes() > 0 }) || body.Closes() != 1 {
+	if !kit.Eventually(func() bool { return body.Closes() > 0 }) || body.Closes() != 1 {
 		t.Errorf("the caller's body was closed %d times, want 1", body.Closes())
 	}
 }

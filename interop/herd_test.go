@@ -11,6 +11,8 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
+	"example.com/awsretry/interop/internal/peers"
 	"github.com/PuerkitoBio/rehttp"
 )
 
@@ -25,19 +27,19 @@ func TestHerd(t *testing.T) {
 	spread := func(tr *awsretry.Transport) { tr.RetryAfterSpread = closedFor }
 	for _, tt := range []struct {
 		name string
-		wrap wrapper
+		wrap peers.Wrap
 		ours bool // nothing arrives in the 5 s
 	}{
-		{"go-retryablehttp", retryablehttpOf(), false},
-		{"rehttp", rehttpWith(rehttp.RetryStatuses(429), rehttp.ExpJitterDelay(time.Second, 20*time.Second)), false},
-		{"failsafe-go", failsafeOf(), false},
-		{"awsretry", awsretryOf(withoutQuota), false},
-		{"awsretry, `ShareRetryAfter`", awsretryOf(withoutQuota, share), true},
-		{"awsretry, `ShareRetryAfter`, `RetryAfterSpread: 5 * time.Second`", awsretryOf(withoutQuota, share, spread), true},
+		{"go-retryablehttp", peers.Retryablehttp(), false},
+		{"rehttp", peers.Rehttp(2, rehttp.RetryStatuses(429), rehttp.ExpJitterDelay(time.Second, 20*time.Second)), false},
+		{"failsafe-go", peers.Failsafe(), false},
+		{"awsretry", peers.Awsretry(withoutQuota), false},
+		{"awsretry, `ShareRetryAfter`", peers.Awsretry(withoutQuota, share), true},
+		{"awsretry, `ShareRetryAfter`, `RetryAfterSpread: 5 * time.Second`", peers.Awsretry(withoutQuota, share, spread), true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := &herd{start: time.Now(), called: map[string]time.Time{}, perSecond: map[time.Duration]int{}}
-			client := &http.Client{Transport: tt.wrap(httpfake.Base(h.serve), nil)}
+			client := &http.Client{Transport: tt.wrap(httpfake.Base(h.serve))}
 			var all sync.WaitGroup
 			for i := range 400 {
 				all.Go(func() {
@@ -60,7 +62,7 @@ func TestHerd(t *testing.T) {
 		})
 	}
 	t.Log(table.String())
-	updateDocument(t, "TestHerd", "herd.md", "When all clients get the same second", table.String())
+	kit.Page{File: "herd.md", Title: "When all clients get the same second", By: "interop TestHerd"}.Update(t, table.String())
 }
 
 // withoutQuota makes awsretry like the peers, which have no quota.

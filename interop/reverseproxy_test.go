@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 	"github.com/coder/websocket"
 )
 
@@ -20,14 +21,11 @@ import (
 // reverseProxy returns a reverse proxy to the server at to.
 func reverseProxy(t testing.TB, to string, by http.RoundTripper) *httputil.ReverseProxy {
 	t.Helper()
-	target, err := url.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := kit.Must[*url.URL](t)(url.Parse(to))
 	return &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport: by,
-		ErrorLog:  quiet,
+		ErrorLog:  kit.Quiet,
 	}
 }
 
@@ -49,20 +47,11 @@ func serveProxied(t *testing.T, protocol string, service http.HandlerFunc, timeo
 	t.Helper()
 	backend := httpfake.Serve(t, protocol, service)
 	backend.Base.ExpectContinueTimeout = 10 * time.Second
-	tr := retrying(backend.Base)
+	tr := kit.Retrying(backend.Base)
 	tr.AttemptTimeout = timeout
 	proxy := httpfake.Serve(t, protocol, fullDuplex(reverseProxy(t, backend.URL, tr)))
 	proxy.Base.ExpectContinueTimeout = 10 * time.Second
 	return proxy
-}
-
-// inVirtualHTTP runs a test for HTTP/1 and HTTP/2, in virtual time.
-func inVirtualHTTP(t *testing.T, test func(t *testing.T, protocol string)) {
-	for _, protocol := range []string{"HTTP/1.1", "h2c"} {
-		t.Run(protocol, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test(t, protocol) })
-		})
-	}
 }
 
 // A client sees the announced trailers before it has read the body, and all of
@@ -80,79 +69,26 @@ func TestReverseProxyTrailers(t *testing.T) {
 			w.Header().Set(http.TrailerPrefix+"X-Unannounced", "two")
 		}
 	}
-	for _, tt := range []struct {
-		name    string
-		status  int
-		retried bool
-	}{
-		{"success", 200, false},
-		{"success of a retry", 200, true},
-		{"permanent failure", 418, false},
-		{"failure of every attempt", 503, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			inVirtualHTTP(t, func(t *testing.T, protocol string) {
-				service := withTrailers(tt.status)
-				if tt.retried {
-					service = failOnce(service)
-				}
-				proxy := serveProxied(t, protocol, service, 0)
-				resp, err := proxy.Base.RoundTrip(proxy.Request(t, http.MethodGet, nil))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if resp.StatusCode != tt.status {
-					t.Errorf("status %d, want %d", resp.StatusCode, tt.status)
-				}
-				if _, ok := resp.Trailer["X-Announced"]; !ok || len(resp.Trailer) != 1 {
-					t.Errorf("before the body: trailers %v, want only X-Announced", resp.Trailer)
-				}
-				if body := httpfake.ReadAll(t, resp); body != text {
-					t.Errorf("the body is %q", body)
-				}
-				if resp.Trailer.Get("X-Announced") != "one" || resp.Trailer.Get("X-Unannounced") != "two" {
-					t.Errorf("after the body: trailers %v", resp.Trailer)
-				}
-			})
-		})
-	}
-}
-
-// A service sends the header of an error at once, and its trailer after more
-// than the second for which a Transport reads ahead. Nothing fills in the
-// trailers while the proxy goes through them.
-func TestReverseProxyLateTrailer(t *testing.T) {
-	inVirtualHTTP(t, func(t *testing.T, protocol string) {
-		backend := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Trailer", "X-Sum")
-			w.WriteHeader(http.StatusBadRequest)
-			http.NewResponseController(w).Flush()
-			pause(r.Context(), 1100*time.Millisecond)
-			w.Header().Set("X-Sum", "late")
-		})
-		proxy := reverseProxy(t, backend.URL, retrying(backend.Base))
-		proxy.ModifyResponse = func(resp *http.Response) error {
-			for range 100 {
-				for name, values := range resp.Trailer {
-					if values != nil {
-						return fmt.Errorf("%s is filled in before the body is read", name)
+	services := map[int]http.HandlerFunc{200: failOnce(withTrailers(200)), 503: withTrailers(503)}
+	for status, service := range services {
+		for _, protocol := range []string{"HTTP/1.1", "h2c"} {
+			t.Run(fmt.Sprint(status, " ", protocol), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					proxy := serveProxied(t, protocol, service, 0)
+					resp := kit.Must[*http.Response](t)(proxy.Base.RoundTrip(proxy.Request(t, http.MethodGet, nil)))
+					if _, ok := resp.Trailer["X-Announced"]; !ok || len(resp.Trailer) != 1 {
+						t.Errorf("before the body: trailers %v, want only X-Announced", resp.Trailer)
 					}
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
-			return nil
+					if body := httpfake.ReadAll(t, resp); body != text || resp.StatusCode != status {
+						t.Errorf("status %d with %q", resp.StatusCode, body)
+					}
+					if resp.Trailer.Get("X-Announced") != "one" || resp.Trailer.Get("X-Unannounced") != "two" {
+						t.Errorf("after the body: trailers %v", resp.Trailer)
+					}
+				})
+			})
 		}
-		front := httpfake.Serve(t, "HTTP/1.1", proxy.ServeHTTP)
-		resp, err := front.Base.RoundTrip(front.Request(t, http.MethodGet, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		httpfake.ReadAll(t, resp)
-		if resp.StatusCode != 400 || resp.Trailer.Get("X-Sum") != "late" {
-			t.Errorf("status %d, trailers %v", resp.StatusCode, resp.Trailer)
-		}
-	})
+	}
 }
 
 // A WebSocket is opened by the second attempt. AttemptTimeout ends with the
@@ -175,10 +111,6 @@ func TestWebSocket(t *testing.T) {
 		})
 	}
 	for name, start := range map[string]func(*testing.T) (http.RoundTripper, string){
-		"Transport": func(t *testing.T) (http.RoundTripper, string) {
-			srv := httpfake.Serve(t, "HTTP/1.1", service(t))
-			return retrying(srv.Base), srv.URL
-		},
 		"Transport with AttemptTimeout": func(t *testing.T) (http.RoundTripper, string) {
 			srv := httpfake.Serve(t, "HTTP/1.1", service(t))
 			return withTimeout(srv.Base), srv.URL

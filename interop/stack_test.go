@@ -19,6 +19,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"golang.org/x/net/http2"
 	"golang.org/x/oauth2"
@@ -77,10 +78,7 @@ func (s stack) send(t *testing.T, kind bodyKind, early bool) {
 	req, body := kind.request(t, ctx, url)
 	req.Header.Set("Content-Type", "application/octet-stream")
 
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := kit.Must[*http.Response](t)(client.Do(req))
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
 	want := kind.content
@@ -135,75 +133,50 @@ type stack struct {
 	elsewhere     bool // the retries do not have the caller's context
 }
 
-// through returns a stack of one wrapped Base.
-func through(protocol string, wrap func(http.RoundTripper) http.RoundTripper) stack {
-	major := 1
-	if protocol == "HTTP/2" || protocol == "h2c" {
-		major = 2
-	}
-	return stack{major: major, start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
-		srv := httpfake.ServeTCP(t, protocol, service)
+// copying returns a stack whose wrapper copies requests.
+func copying(wrap func(http.RoundTripper) http.RoundTripper) stack {
+	return stack{losesTrailers: true, start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
+		srv := httpfake.ServeTCP(t, "HTTP/1.1", service)
 		return &http.Client{Transport: wrap(srv.Base)}, srv.URL
 	}}
 }
 
-// copying returns a stack whose wrapper copies requests.
-func copying(wrap func(http.RoundTripper) http.RoundTripper) stack {
-	s := through("HTTP/1.1", wrap)
-	s.losesTrailers = true
-	return s
-}
-
+// stacks do not have those of net/http alone, which internal/contract tests.
 func stacks() map[string]stack {
-	plain := func(b http.RoundTripper) http.RoundTripper { return retrying(b) }
 	withToken := func(b http.RoundTripper) http.RoundTripper {
 		return &oauth2.Transport{Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "t"}), Base: b}
 	}
 	withSpans := func(b http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(b) }
 	return map[string]stack{
-		"HTTP/1.1":           through("HTTP/1.1", plain),
-		"TLS":                through("HTTP/1.1 over TLS", plain),
-		"HTTP/2":             through("HTTP/2", plain),
-		"HTTP/2 without TLS": through("h2c", plain),
-		"otelhttp over":      copying(func(b http.RoundTripper) http.RoundTripper { return withSpans(retrying(b)) }),
-		"otelhttp under":     copying(func(b http.RoundTripper) http.RoundTripper { return retrying(withSpans(b)) }),
-		"oauth2 over":        copying(func(b http.RoundTripper) http.RoundTripper { return withToken(retrying(b)) }),
-		"oauth2 under":       copying(func(b http.RoundTripper) http.RoundTripper { return retrying(withToken(b)) }),
-		"oauth2 under otelhttp": copying(func(b http.RoundTripper) http.RoundTripper {
-			return withSpans(retrying(withToken(b)))
-		}),
-		"everything set": through("HTTP/1.1", func(b http.RoundTripper) http.RoundTripper {
-			tr := retrying(b)
-			tr.Mode, tr.AttemptTimeout, tr.SDKHeaders = awsretry.Adaptive, time.Minute, true
-			tr.Prepare = func(r *http.Request, n int) error { r.Header.Set("X-Attempt", fmt.Sprint(n)); return nil }
-			tr.Observe = func(awsretry.Attempt) {}
-			return tr
-		}),
+		"otelhttp over":  copying(func(b http.RoundTripper) http.RoundTripper { return withSpans(kit.Retrying(b)) }),
+		"otelhttp under": copying(func(b http.RoundTripper) http.RoundTripper { return kit.Retrying(withSpans(b)) }),
+		"oauth2 over":    copying(func(b http.RoundTripper) http.RoundTripper { return withToken(kit.Retrying(b)) }),
+		"oauth2 under":   copying(func(b http.RoundTripper) http.RoundTripper { return kit.Retrying(withToken(b)) }),
 		"golang.org/x/net/http2": {
 			major: 2,
 			start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 				srv := httpfake.ServeTCP(t, "HTTP/2", service)
 				h2 := &http2.Transport{TLSClientConfig: srv.Base.TLSClientConfig}
 				t.Cleanup(h2.CloseIdleConnections)
-				return &http.Client{Transport: retrying(h2)}, srv.URL
+				return &http.Client{Transport: kit.Retrying(h2)}, srv.URL
 			},
 		},
 		"HTTP/3": {major: 3, start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 			server, h3 := serveHTTP3(t, service)
-			return &http.Client{Transport: retrying(h3)}, server.url()
+			return &http.Client{Transport: kit.Retrying(h3)}, server.url()
 		}},
 		"CONNECT proxy": {start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 			srv := serveBehindTunnel(t, service, tunnel)
-			return &http.Client{Transport: retrying(srv.Base)}, srv.URL
+			return &http.Client{Transport: kit.Retrying(srv.Base)}, srv.URL
 		}},
 		"before a reverse proxy": {start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 			srv := httpfake.ServeTCP(t, "HTTP/1.1", service)
 			proxy := serveReverseProxy(t, srv, srv.Base)
-			return &http.Client{Transport: retrying(proxy.Base)}, proxy.URL
+			return &http.Client{Transport: kit.Retrying(proxy.Base)}, proxy.URL
 		}, losesTrailers: true},
 		"inside a reverse proxy": {start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 			srv := httpfake.ServeTCP(t, "HTTP/1.1", service)
-			proxy := serveReverseProxy(t, srv, retrying(srv.Base))
+			proxy := serveReverseProxy(t, srv, kit.Retrying(srv.Base))
 			return &http.Client{Transport: proxy.Base}, proxy.URL
 		}, losesTrailers: true, elsewhere: true},
 	}
@@ -277,7 +250,7 @@ func TestCancelInRequestBody(t *testing.T) {
 				t.Errorf("the error is %v", err)
 			}
 			wantClosedOnce(t, body)
-			if !eventually(func() bool { return len(noticed) > 0 }) {
+			if !kit.Eventually(func() bool { return len(noticed) > 0 }) {
 				t.Error("the service does not notice")
 			}
 		})
@@ -300,20 +273,17 @@ func TestCancelInResponseBody(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			req, body := bodyKind{open: openStream}.request(t, ctx, url)
-			resp, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := kit.Must[*http.Response](t)(client.Do(req))
 			if _, err := io.ReadFull(resp.Body, make([]byte, 1000)); err != nil {
 				t.Errorf("the first half of the response: %v", err)
 			}
 			cancel(errGone)
-			if _, err = io.Copy(io.Discard, resp.Body); err == nil { // the Base chooses the error
+			if _, err := io.Copy(io.Discard, resp.Body); err == nil { // the Base chooses the error
 				t.Error("the response is whole")
 			}
 			resp.Body.Close()
 			wantClosedOnce(t, body)
-			if !eventually(func() bool { return len(noticed) > 0 }) {
+			if !kit.Eventually(func() bool { return len(noticed) > 0 }) {
 				t.Error("the service does not notice")
 			}
 		})
@@ -330,7 +300,7 @@ func openEndlessPipe(testing.TB) io.Reader {
 			if _, err := caller.Write(content[:1000]); err != nil {
 				return
 			}
-			pause(context.Background(), 10*time.Millisecond)
+			kit.Pause(context.Background(), 10*time.Millisecond)
 		}
 	}()
 	return body

@@ -18,6 +18,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 	"github.com/gregjones/httpcache"
 	"github.com/klauspost/compress/gzhttp"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -36,21 +37,18 @@ func TestTokens(t *testing.T) {
 		"below": {"Bearer token-1", "Bearer token-2", "Bearer token-3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv := serveScript(t, respond(503, "{}"), respond(503, "{}"), respond(200, "{}"))
-			var rt http.RoundTripper = &oauth2.Transport{Source: &shortLived{}, Base: retrying(srv.Base)}
+			srv := kit.ServeScript(t, kit.Respond(503, "{}"), kit.Respond(503, "{}"), kit.Respond(200, "{}"))
+			var rt http.RoundTripper = &oauth2.Transport{Source: &shortLived{}, Base: kit.Retrying(srv.Base)}
 			if name == "below" {
-				rt = retrying(&oauth2.Transport{Source: &shortLived{}, Base: srv.Base})
+				rt = kit.Retrying(&oauth2.Transport{Source: &shortLived{}, Base: srv.Base})
 			}
-			resp, err := rt.RoundTrip(srv.Request(t, http.MethodPost, streamOf("a stream")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := kit.Must[*http.Response](t)(rt.RoundTrip(srv.Request(t, http.MethodPost, kit.StreamOf("a stream"))))
 			resp.Body.Close()
 			var tokens []string
-			for _, r := range srv.requests() {
-				tokens = append(tokens, r.auth)
-				if r.body != "a stream" {
-					t.Errorf("an attempt sent %q", r.body)
+			for _, r := range srv.Requests() {
+				tokens = append(tokens, r.Auth)
+				if r.Body != "a stream" {
+					t.Errorf("an attempt sent %q", r.Body)
 				}
 			}
 			if !slices.Equal(tokens, want) {
@@ -79,26 +77,26 @@ func TestTokenEndpoint(t *testing.T) {
 		}
 		return awsretry.DefaultPolicy(a)
 	}
-	granted := respond(200, `{"access_token": "granted", "token_type": "Bearer", "expires_in": 3600}`)
+	granted := kit.Respond(200, `{"access_token": "granted", "token_type": "Bearer", "expires_in": 3600}`)
 	for _, tt := range []struct {
 		name          string
 		endpoint      []http.HandlerFunc
 		asked, served int
 		ok            bool
 	}{
-		{"busy", []http.HandlerFunc{respond(503, "{}"), hangUp, granted}, 3, 1, true},
-		{"refuses", []http.HandlerFunc{respond(401, `{"error": "invalid_client"}`)}, 1, 0, false},
+		{"busy", []http.HandlerFunc{kit.Respond(503, "{}"), kit.HangUp, granted}, 3, 1, true},
+		{"refuses", []http.HandlerFunc{kit.Respond(401, `{"error": "invalid_client"}`)}, 1, 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			endpoint := serveScript(t, tt.endpoint...)
-			srv := serveScript(t, respond(200, "{}"))
+			endpoint := kit.ServeScript(t, tt.endpoint...)
+			srv := kit.ServeScript(t, kit.Respond(200, "{}"))
 			// The endpoint has a Transport of its own. The one of the request would
 			// retry each of its failures again.
-			ctx := context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: retrying(endpoint.Base)})
+			ctx := context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: kit.Retrying(endpoint.Base)})
 			config := clientcredentials.Config{
 				ClientID: "id", ClientSecret: "secret", TokenURL: endpoint.URL, AuthStyle: oauth2.AuthStyleInHeader,
 			}
-			tr := retrying(&oauth2.Transport{Source: config.TokenSource(ctx), Base: srv.Base})
+			tr := kit.Retrying(&oauth2.Transport{Source: config.TokenSource(ctx), Base: srv.Base})
 			tr.Policy = policy
 
 			body := httpfake.NewBody(strings.NewReader("kept"))
@@ -106,15 +104,15 @@ func TestTokenEndpoint(t *testing.T) {
 			if err == nil {
 				resp.Body.Close()
 			}
-			if asked := len(endpoint.requests()); (err == nil) != tt.ok || asked != tt.asked {
+			if asked := len(endpoint.Requests()); (err == nil) != tt.ok || asked != tt.asked {
 				t.Errorf("%v; the endpoint was asked %d times, want %d", err, asked, tt.asked)
 			}
-			if served := len(srv.requests()); served != tt.served {
+			if served := len(srv.Requests()); served != tt.served {
 				t.Errorf("the service saw %d requests, want %d", served, tt.served)
 			}
-			for _, r := range srv.requests() {
-				if r.body != "kept" || r.auth != "Bearer granted" {
-					t.Errorf("the service received %q with %q", r.body, r.auth)
+			for _, r := range srv.Requests() {
+				if r.Body != "kept" || r.Auth != "Bearer granted" {
+					t.Errorf("the service received %q with %q", r.Body, r.Auth)
 				}
 			}
 			wantClosedOnce(t, body)
@@ -132,7 +130,7 @@ func TestSpans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recorder := tracetest.NewSpanRecorder()
 			provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-			srv := serveScript(t, respond(503, ""), respond(503, ""), respond(200, ""))
+			srv := kit.ServeScript(t, kit.Respond(503, ""), kit.Respond(503, ""), kit.Respond(200, ""))
 			options := []otelhttp.Option{
 				otelhttp.WithTracerProvider(provider), otelhttp.WithPropagators(propagation.TraceContext{}),
 				otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
@@ -144,16 +142,13 @@ func TestSpans(t *testing.T) {
 				parents[req.Header.Get("Traceparent")] = true
 				return srv.Base.RoundTrip(req)
 			})
-			var rt http.RoundTripper = otelhttp.NewTransport(retrying(base), options...)
+			var rt http.RoundTripper = otelhttp.NewTransport(kit.Retrying(base), options...)
 			if name == "below" {
-				rt = retrying(otelhttp.NewTransport(base, options...))
+				rt = kit.Retrying(otelhttp.NewTransport(base, options...))
 			}
 			ctx, caller := provider.Tracer("test").Start(t.Context(), "the caller's")
-			resp, err := rt.RoundTrip(newRequest(t, ctx, http.MethodPut, srv.URL, strings.NewReader("traced")))
-			if err != nil {
-				t.Fatal(err)
-			}
-			httpfake.ReadAll(t, resp)
+			req := kit.NewRequest(t, ctx, http.MethodPut, srv.URL, strings.NewReader("traced"))
+			httpfake.ReadAll(t, kit.Must[*http.Response](t)(rt.RoundTrip(req)))
 
 			var spans []string
 			for _, span := range recorder.Ended() {
@@ -169,7 +164,7 @@ func TestSpans(t *testing.T) {
 			if !slices.Equal(spans, want) || len(recorder.Started()) != 1+len(want) {
 				t.Errorf("of %d spans %q ended, want %q", len(recorder.Started()), spans, want)
 			}
-			if len(srv.requests()) != 3 || parents[""] || len(parents) != len(want) {
+			if len(srv.Requests()) != 3 || parents[""] || len(parents) != len(want) {
 				t.Errorf("the service saw %v, want %d different parents in 3 attempts", parents, len(want))
 			}
 		})
@@ -210,43 +205,33 @@ func (s *stallingService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // bodies. The error bodies that hang still end with their attempts, though the
 // callers have neither a deadline nor a time-out.
 func TestHangingBodiesEndWithTheirAttempts(t *testing.T) {
-	for _, protocol := range []string{"HTTP/1.1", "HTTP/2", "HTTP/3"} {
-		for _, service := range []*stallingService{
-			{status: 503},
-			{status: 429, header: []string{"X-Amzn-ErrorType", "ThrottlingException"}},
-		} {
-			service.content = func(int) []byte { return []byte("done") }
-			t.Run(protocol+" "+strconv.Itoa(service.status), func(t *testing.T) {
-				var base http.RoundTripper
-				var url string
-				if protocol == "HTTP/3" {
-					server, h3 := serveHTTP3(t, service.ServeHTTP)
-					h3.QUICConfig.KeepAlivePeriod = 100 * time.Millisecond // or an idle connection ends soon
-					base, url = h3, server.url()+"stalled/"
-				} else {
-					server := httpfake.Serve(t, protocol, service.ServeHTTP)
-					base, url = server.Base, server.URL+"/stalled/"
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/3"} {
+		t.Run(protocol, func(t *testing.T) {
+			service := &stallingService{status: 503, content: func(int) []byte { return []byte("done") }}
+			var base http.RoundTripper
+			var url string
+			if protocol == "HTTP/3" {
+				server, h3 := serveHTTP3(t, service.ServeHTTP)
+				h3.QUICConfig.KeepAlivePeriod = 100 * time.Millisecond // or an idle connection ends soon
+				base, url = h3, server.url()+"stalled/"
+			} else {
+				server := httpfake.Serve(t, protocol, service.ServeHTTP)
+				base, url = server.Base, server.URL+"/stalled/"
+			}
+			const calls = 20
+			client := &http.Client{Transport: kit.Retrying(otelhttp.NewTransport(base))}
+			kit.InParallel(calls, calls, func(i int) {
+				if got, err := kit.Text(client.Get(url + strconv.Itoa(i))); err != nil || got != "done" {
+					t.Errorf("%q, %v", got, err)
 				}
-				const calls = 20
-				tr := retrying(otelhttp.NewTransport(base))
-				inParallel(calls, calls, func(i int) {
-					resp, err := tr.RoundTrip(newRequest(t, t.Context(), http.MethodGet, url+strconv.Itoa(i), nil))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if got := httpfake.ReadAll(t, resp); resp.StatusCode != 200 || got != "done" {
-						t.Errorf("%s: %q", resp.Status, got)
-					}
-				})
-				start := time.Now()
-				eventually(func() bool { return service.stalling.Load() == 0 || time.Since(start) > 5*time.Second })
-				if open := service.stalling.Load(); open > 0 {
-					t.Errorf("%d of %d responses are open after the calls", open, calls)
-				}
-				wantNoGoroutines(t)
 			})
-		}
+			start := time.Now()
+			kit.Eventually(func() bool { return service.stalling.Load() == 0 || time.Since(start) > 5*time.Second })
+			if open := service.stalling.Load(); open > 0 {
+				t.Errorf("%d of %d responses are open after the calls", open, calls)
+			}
+			wantNoGoroutines(t)
+		})
 	}
 }
 
@@ -255,34 +240,23 @@ func TestHangingBodiesEndWithTheirAttempts(t *testing.T) {
 // may read the body while the response changes.
 func TestCacheBelow(t *testing.T) {
 	const page = `{"message": "from the service"}`
-	fresh := respond(200, page, "Cache-Control", "max-age=60")
-	for _, tt := range []struct {
-		name    string
-		service []http.HandlerFunc // for the requests of two calls
-		status  int
-	}{
-		{"fresh", []http.HandlerFunc{fresh}, 200},
-		{"busy", []http.HandlerFunc{respond(503, page), fresh}, 200},
-		{"missing", []http.HandlerFunc{respond(404, page, "Cache-Control", "max-age=60")}, 404},
-		{"validated",
-			[]http.HandlerFunc{respond(200, page, "Cache-Control", "no-cache", "ETag", `"v1"`), respond(304, "")}, 200},
+	for status, service := range map[int][]http.HandlerFunc{ // for the requests of two calls
+		200: {kit.Respond(503, page), kit.Respond(200, page, "Cache-Control", "max-age=60")},
+		404: {kit.Respond(404, page, "Cache-Control", "max-age=60")},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			srv := serveScript(t, tt.service...)
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			srv := kit.ServeScript(t, service...)
 			cache := httpcache.NewMemoryCacheTransport()
 			cache.Transport = srv.Base
-			client := &http.Client{Transport: retrying(cache)}
+			client := &http.Client{Transport: kit.Retrying(cache)}
 			for range 2 {
-				resp, err := client.Get(srv.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if body := httpfake.ReadAll(t, resp); body != page || resp.StatusCode != tt.status {
+				resp := kit.Must[*http.Response](t)(client.Get(srv.URL))
+				if body := httpfake.ReadAll(t, resp); body != page || resp.StatusCode != status {
 					t.Errorf("status %d with %q", resp.StatusCode, body)
 				}
 			}
-			if n := len(srv.requests()); n != len(tt.service) {
-				t.Errorf("%d requests reached the service, want %d", n, len(tt.service))
+			if n := len(srv.Requests()); n != len(service) {
+				t.Errorf("%d requests reached the service, want %d", n, len(service))
 			}
 		})
 	}
@@ -291,7 +265,7 @@ func TestCacheBelow(t *testing.T) {
 // An HTTP cache sends through a Transport. It sees the attempts as one request.
 func TestCacheAbove(t *testing.T) {
 	const page = "a page"
-	busy := respond(503, "busy")
+	busy := kit.Respond(503, "busy")
 	current := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-cache, stale-if-error=60")
 		w.Header().Set("ETag", `"v1"`)
@@ -306,57 +280,26 @@ func TestCacheAbove(t *testing.T) {
 		service []http.HandlerFunc
 	}{
 		{"retried, then validated after a retry", []http.HandlerFunc{busy, current, busy, current}},
-		{"retried, then stale because of errors", []http.HandlerFunc{busy, current, hangUp, busy, busy}},
-		{"then stale without a response", []http.HandlerFunc{current, hangUp, hangUp, hangUp}},
+		{"then stale without a response", []http.HandlerFunc{current, kit.HangUp, kit.HangUp, kit.HangUp}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			srv := serveScript(t, tt.service...)
+			srv := kit.ServeScript(t, tt.service...)
 			srv.Base.DisableKeepAlives = true // net/http repeats a GET if an idle connection breaks
 			cache := httpcache.NewMemoryCacheTransport()
-			cache.Transport = retrying(srv.Base)
+			cache.Transport = kit.Retrying(srv.Base)
 			for call := range 2 {
-				resp, err := cache.Client().Get(srv.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
+				resp := kit.Must[*http.Response](t)(cache.Client().Get(srv.URL))
 				fromCache := resp.Header.Get(httpcache.XFromCache) != ""
 				body := httpfake.ReadAll(t, resp)
 				if body != page || resp.StatusCode != 200 || fromCache != (call == 1) {
 					t.Errorf("call %d: status %d with %q, header %v", call+1, resp.StatusCode, body, resp.Header)
 				}
 			}
-			if n := len(srv.requests()); n != len(tt.service) {
+			if n := len(srv.Requests()); n != len(tt.service) {
 				t.Errorf("%d requests reached the service, want %d", n, len(tt.service))
 			}
 		})
 	}
-}
-
-// Many requests at once share an HTTP cache below a Transport and one above it.
-func TestCachesAroundMany(t *testing.T) {
-	srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "max-age=60")
-		if strings.HasSuffix(r.URL.Path, "5") {
-			w.WriteHeader(http.StatusBadRequest)
-		}
-		fmt.Fprintf(w, `{"path": %q}`, r.URL.Path)
-	})
-	below, above := httpcache.NewMemoryCacheTransport(), httpcache.NewMemoryCacheTransport()
-	below.Transport = srv.Base
-	above.Transport = retrying(below)
-	client := above.Client()
-	inParallel(400, 8, func(n int) {
-		path := fmt.Sprintf("/%d", n%20)
-		resp, err := client.Get(srv.URL + path)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if body, want := httpfake.ReadAll(t, resp), fmt.Sprintf(`{"path": %q}`, path); body != want {
-			t.Errorf("%s: %q", path, body)
-		}
-	})
 }
 
 // A server stalls in the middle of gzipped error bodies while other requests
@@ -380,7 +323,7 @@ func TestStalledGzip(t *testing.T) {
 				srv := httpfake.Serve(t, "HTTP/1.1", service.ServeHTTP)
 				srv.Base.MaxIdleConnsPerHost = 64
 				client := &http.Client{
-					Transport: retrying(gzhttp.Transport(srv.Base, gzhttp.TransportEnableZstd(false))),
+					Transport: kit.Retrying(gzhttp.Transport(srv.Base, gzhttp.TransportEnableZstd(false))),
 				}
 				defer srv.Base.CloseIdleConnections()
 
@@ -390,7 +333,7 @@ func TestStalledGzip(t *testing.T) {
 						time.Sleep(time.Duration(i) * 10 * time.Millisecond)
 						ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 						defer cancel()
-						got, err := getText(ctx, client, srv.URL+fmt.Sprint("/stalled/", i))
+						got, err := kit.Text(client.Do(kit.NewRequest(t, ctx, http.MethodGet, srv.URL+fmt.Sprint("/stalled/", i), nil)))
 						if tt.saved && (err != nil || got != gzippedText(i)) {
 							t.Errorf("after a stalled %d: %d bytes, %v", tt.status, len(got), err)
 						}
@@ -400,7 +343,7 @@ func TestStalledGzip(t *testing.T) {
 				for i := range 8 {
 					others.Go(func() {
 						for n := i; !ended.Load(); n += 8 {
-							got, err := getText(t.Context(), client, srv.URL+fmt.Sprint("/", n))
+							got, err := kit.Text(client.Get(srv.URL + fmt.Sprint("/", n)))
 							if err != nil || got != gzippedText(n) {
 								t.Errorf("another request: %d bytes of %d, %v", len(got), len(gzippedText(n)), err)
 								return
@@ -426,12 +369,12 @@ const gzippedKinds = 16
 // gzippedText returns the text of the nth path, 1 to 16 kB.
 func gzippedText(n int) string {
 	n %= gzippedKinds
-	return string(chaosBytes(n, 1000*(n+1)))
+	return string(kit.Random(n, 1000*(n+1)))
 }
 
 var gzippedTexts = sync.OnceValue(func() (all [gzippedKinds][]byte) {
 	for n := range all {
-		all[n] = gzipped(gzippedText(n))
+		all[n] = kit.Gzipped(gzippedText(n))
 	}
 	return all
 })

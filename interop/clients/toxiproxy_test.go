@@ -1,4 +1,4 @@
-package interop
+package clients
 
 import (
 	"encoding/json"
@@ -10,9 +10,18 @@ import (
 	"sync"
 	"testing"
 
+	"example.com/awsretry/interop/internal/kit"
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 )
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		serveToxiproxy(os.Stdin, os.Stdout)
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // childEnv turns the test binary into a toxiproxy. In a process of its own, it
 // can be ended at any time, and its goroutines are not counted with ours.
@@ -66,17 +75,13 @@ func serveToxiproxy(orders io.Reader, replies io.Writer) {
 type toxicServer struct {
 	t       testing.TB
 	mu      sync.Mutex // serializes the orders
-	process *process
+	process *kit.Process
 }
 
 func startToxiproxy(t testing.TB) *toxicServer {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), childEnv+"=toxiproxy", "GORACE=atexit_sleep_ms=0")
-	return &toxicServer{t: t, process: startProcess(t, cmd)}
+	cmd := exec.Command(kit.Must[string](t)(os.Executable()))
+	cmd.Env = append(os.Environ(), childEnv+"=1", "GORACE=atexit_sleep_ms=0")
+	return &toxicServer{t: t, process: kit.Start(t, cmd)}
 }
 
 // proxy starts a proxy to upstream, a host with its port, and returns where it
@@ -100,13 +105,13 @@ func (s *toxicServer) order(o toxicOrder) toxicReply {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := json.NewEncoder(s.process.stdin).Encode(o); err != nil {
-		s.t.Fatalf("toxiproxy: %v\n%s", err, s.process.errors)
+	if err := json.NewEncoder(s.process.Stdin).Encode(o); err != nil {
+		s.t.Fatalf("toxiproxy: %v", err)
 	}
-	line := s.process.line(s.t)
+	line := s.process.Line(s.t)
 	var reply toxicReply
 	if err := json.Unmarshal([]byte(line), &reply); err != nil || reply.Err != "" {
-		s.t.Fatalf("toxiproxy: %s %v\n%s", line, err, s.process.errors)
+		s.t.Fatalf("toxiproxy: %s %v", line, err)
 	}
 	return reply
 }

@@ -1,4 +1,4 @@
-package interop
+package clients
 
 import (
 	"bytes"
@@ -6,12 +6,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"testing"
 
 	"example.com/awsretry"
+	"example.com/awsretry/interop/internal/kit"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -33,7 +33,7 @@ func newDynamoDB(addr string, rt http.RoundTripper, retryer aws.Retryer) *dynamo
 // createTable makes ddbTable, without faults.
 func createTable(t testing.TB, addr string) {
 	t.Helper()
-	client := newDynamoDB(addr, newPool(t), aws.NopRetryer{})
+	client := newDynamoDB(addr, kit.Pool(t), aws.NopRetryer{})
 	id := aws.String("id")
 	_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
 		TableName: aws.String(ddbTable),
@@ -46,7 +46,7 @@ func createTable(t testing.TB, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !eventually(func() bool {
+	if !kit.Eventually(func() bool {
 		out, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(ddbTable)})
 		return err == nil && out.Table.TableStatus == types.TableStatusActive
 	}) {
@@ -94,7 +94,7 @@ func ddbGet(ctx context.Context, client *dynamodb.Client, i int) error {
 func ddbPutAndGet(t *testing.T, client *dynamodb.Client, items int) {
 	t.Helper()
 	for _, do := range []func(context.Context, *dynamodb.Client, int) error{ddbPut, ddbGet} {
-		inParallel(items, 16, func(i int) {
+		kit.InParallel(items, 16, func(i int) {
 			if err := do(t.Context(), client, i); err != nil {
 				t.Errorf("item %d: %v", i, err)
 			}
@@ -128,50 +128,35 @@ func failDynamoDB(w http.ResponseWriter, f fault) {
 	fmt.Fprintf(w, `{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"a fault of the test"}`, code)
 }
 
-// failSQS responds as SQS does. The code of its throttling is in a header, as
-// clients of its older protocol know it.
-func failSQS(w http.ResponseWriter, f fault) {
-	if f == faultThrottling {
-		w.Header().Set("X-Amzn-Query-Error", "RequestThrottled;Sender")
-		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		w.WriteHeader(http.StatusForbidden)
-		io.WriteString(w, `{"__type":"com.amazonaws.sqs#RequestThrottled","message":"a fault of the test"}`)
-		return
-	}
-	failDynamoDB(w, f)
+// startDynalite starts a DynamoDB server in memory, with ddbTable.
+func startDynalite(t testing.TB) (addr string) {
+	t.Helper()
+	addr = kit.StartNode(t, `
+		const server = require('dynalite')({createTableMs: 0, deleteTableMs: 0, updateTableMs: 0});
+		server.listen(0, '127.0.0.1', () => console.log(server.address().port));`)
+	createTable(t, addr)
+	return addr
 }
 
 // One request in ten fails, and no operation does.
 func TestDynamoDB(t *testing.T) {
 	backend := startDynalite(t)
-	createTable(t, backend)
-	const items = 200
 	kinds := []fault{
 		faultServerError, faultUnavailable, faultBare, faultThrottling, faultEarly, faultReset, faultLost, faultCut,
 	}
-	service := &faultyService{pick: randomFaults(0.1, kinds...), fail: failDynamoDB}
-	base, addr := startFaulty(t, service, backend)
-	log := newAttemptLog()
-	tr := forFaultyService(base, log.observe)
-	client := newDynamoDB(addr, tr, aws.NopRetryer{})
-	ddbPutAndGet(t, client, items)
-	log.check(t, service, tr)
-	service.wantFaults(t, kinds...)
-}
-
-// The service throttles by a code of its own until the client slows down.
-func TestDynamoDBAdaptive(t *testing.T) {
-	backend := startDynalite(t)
-	createTable(t, backend)
-	service := &faultyService{pick: randomFaults(0.05, faultThrottling), fail: failDynamoDB}
-	base, addr := startFaulty(t, service, backend)
-	log := newAttemptLog()
-	tr := forFaultyService(base, log.observe)
-	tr.Mode, tr.RateLimit.MinFillRate = awsretry.Adaptive, 60 // a low rate would make the test long
-	client := newDynamoDB(addr, tr, aws.NopRetryer{})
-	ddbPutAndGet(t, client, 60)
-	log.check(t, service, tr)
-	if state, _ := tr.State(addr); !state.Limited {
-		t.Error("the rate limiter is off after throttling")
+	for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
+		t.Run(string(mode), func(t *testing.T) {
+			service := &faultyService{pick: randomFaults(0.1, kinds...), fail: failDynamoDB}
+			base, addr := startFaulty(t, service, backend)
+			log := newAttemptLog()
+			tr := forFaultyService(base, log.observe)
+			tr.Mode, tr.RateLimit.MinFillRate = mode, 200 // a low rate would make the test long
+			ddbPutAndGet(t, newDynamoDB(addr, tr, aws.NopRetryer{}), 200)
+			log.check(t, service, tr)
+			service.wantFaults(t, kinds...)
+			if state, _ := tr.State(addr); state.Limited != (mode == awsretry.Adaptive) {
+				t.Errorf("limited by a rate: %v", state.Limited)
+			}
+		})
 	}
 }

@@ -1,4 +1,4 @@
-package interop
+package clients
 
 import (
 	"context"
@@ -14,9 +14,10 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/awssdk"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
 )
 
 // assumedRole is the response of AWS STS to AssumeRole.
@@ -29,7 +30,7 @@ const assumedRole = `<AssumeRoleResponse><AssumeRoleResult><Credentials>
 // credentials are those of a role, from AWS STS at url.
 func roleProfile(t *testing.T, url string) string {
 	file := filepath.Join(t.TempDir(), "config")
-	writeFile(t, file, fmt.Appendf(nil, `
+	kit.WriteFile(t, file, fmt.Appendf(nil, `
 [profile batch]
 region = us-east-1
 role_arn = arn:aws:iam::123456789012:role/batch
@@ -131,10 +132,10 @@ func TestRetryerOfCredentials(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := map[string][]string{"STS": tt.sts, "SQS": attempts[:tt.failures+1]}
-			if diff := gocmp.Diff(want, headers); diff != "" {
+			if diff := cmp.Diff(want, headers); diff != "" {
 				t.Errorf("headers (-want +got):\n%s", diff)
 			}
-			if diff := gocmp.Diff(tt.observed, observed); diff != "" {
+			if diff := cmp.Diff(tt.observed, observed); diff != "" {
 				t.Errorf("observed (-want +got):\n%s", diff)
 			}
 			wantTokens(t, r, sqsPartition, 500-5*max(tt.failures-1, 0))

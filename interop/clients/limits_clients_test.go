@@ -1,8 +1,7 @@
-package interop
+package clients
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -15,12 +14,10 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 	"example.com/awsretry/services"
-	"github.com/anthropics/anthropic-sdk-go"
-	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/google/go-github/v75/github"
 	"github.com/openai/openai-go/v3"
-	openaioption "github.com/openai/openai-go/v3/option"
 )
 
 // SDKs call services that announce their limits. No call fails, because it waits
@@ -31,26 +28,13 @@ import (
 // until the reset and sends nothing, so that the Transport cannot wait. Set
 // Client.DisableRateLimitCheck, or let one of the contexts of go-github's switch
 // the check off or make it wait, or keep a Reserve so that 0 is never read.
-//
-// anthropic-sdk-go gives an attempt 28 ms for each of max_tokens, and what it
-// waits counts. The Transport sends nothing if that is too short, so set
-// WithRequestTimeout.
 func TestClientsAwaitLimits(t *testing.T) {
 	plain, announcing := awsretry.RateLimitConfig{}, awsretry.RateLimitConfig{Limits: awsretry.ReadLimits}
-	reserving := announcing
-	reserving.Reserve = .2
 	unchecked := func(gh *github.Client) { gh.DisableRateLimitCheck = true }
 	checked := func(*github.Client) {}
 	background := context.Background()
-	bypassing := context.WithValue(background, github.BypassRateLimitCheck, true)
 	sleeping := context.WithValue(background, github.SleepUntilPrimaryRateLimitResetWhenRateLimited, true)
-	timeout := anthropicoption.WithRequestTimeout(10 * time.Minute)
-	refused := isError(func(e *github.RateLimitError) bool { return e.Rate.Remaining == 0 })
-	openaiDenied := isError(func(e *openai.Error) bool { return e.StatusCode == 429 })
-	anthropicDenied := isError(func(e *anthropic.Error) bool { return e.StatusCode == 429 })
-	tooLate := func(err error) bool {
-		return errors.Is(err, awsretry.ErrRateLimited) || errors.Is(err, context.DeadlineExceeded)
-	}
+	refused := kit.IsError(func(e *github.RateLimitError) bool { return e.Rate.Remaining == 0 })
 	for _, tt := range []struct {
 		name    string
 		call    newCaller
@@ -59,18 +43,11 @@ func TestClientsAwaitLimits(t *testing.T) {
 		fails   func(error) bool // nil: no call may fail
 	}{
 		{"go-github", askGithub(background, unchecked), meteredGithub, announcing, nil},
-		{"go-github, check bypassed", askGithub(bypassing, checked), meteredGithub, announcing, nil},
 		{"go-github, check waits", askGithub(sleeping, checked), meteredGithub, announcing, nil},
-		{"go-github, check and a reserve", askGithub(background, checked), meteredGithub, reserving, nil},
 		{"go-github, check", askGithub(background, checked), meteredGithub, announcing, refused},
 		{"go-github, limits not read", askGithub(background, unchecked), meteredGithub, plain, refused},
 		{"openai-go", askOpenai(0), meteredOpenai, announcing, nil},
 		{"openai-go, its own retries", askOpenai(2), meteredOpenai, announcing, nil},
-		{"openai-go, limits not read", askOpenai(0), meteredOpenai, plain, openaiDenied},
-		{"anthropic-sdk-go", askAnthropic(0, timeout), meteredAnthropic, announcing, nil},
-		{"anthropic-sdk-go, its own retries", askAnthropic(2, timeout), meteredAnthropic, announcing, nil},
-		{"anthropic-sdk-go, its own timeout", askAnthropic(2), meteredAnthropic, announcing, tooLate},
-		{"anthropic-sdk-go, limits not read", askAnthropic(0, timeout), meteredAnthropic, plain, anthropicDenied},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -90,7 +67,7 @@ func TestClientsAwaitLimits(t *testing.T) {
 				if service.served != meteredCalls || service.throttled > 0 {
 					t.Errorf("%d served and %d throttled, want %d and 0", service.served, service.throttled, meteredCalls)
 				}
-				quota := service.quota * (1 - tt.config.Reserve)
+				quota := service.quota
 				if most := seconds(1.5 * meteredCalls / quota * service.window.Seconds()); took > most {
 					t.Errorf("took %v, want at most %v", took, most)
 				}
@@ -163,7 +140,7 @@ func (m *meteredService) use(
 	do := call(&http.Client{Transport: tr}, srv.URL)
 	start := time.Now()
 	var mu sync.Mutex // guards failed
-	inParallel(meteredCalls, meteredCallers, func(int) {
+	kit.InParallel(meteredCalls, meteredCallers, func(int) {
 		if err := do(); err != nil {
 			mu.Lock()
 			failed = append(failed, err)
@@ -183,18 +160,14 @@ func meteredGithub() *meteredService {
 			h.Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(reset).Unix()))
 			h.Set("X-RateLimit-Resource", "core")
 		},
-		serve: respond(200, `{"full_name": "octo/hello"}`),
-		deny:  respond(403, `{"message": "API rate limit exceeded"}`),
+		serve: kit.Respond(200, `{"full_name": "octo/hello"}`),
+		deny:  kit.Respond(403, `{"message": "API rate limit exceeded"}`),
 	}
 }
 
 func askGithub(ctx context.Context, set func(*github.Client)) newCaller {
 	return func(client *http.Client, server string) func() error {
-		gh, err := github.NewClient(client).WithEnterpriseURLs(server, server)
-		if err != nil {
-			return func() error { return err }
-		}
-		set(gh)
+		gh := newGithub(client, server, set)
 		return func() error {
 			repo, _, err := gh.Repositories.Get(ctx, "octo", "hello")
 			return notWanted(err, repo.GetFullName() == "octo/hello", repo)
@@ -213,55 +186,21 @@ func meteredOpenai() *meteredService {
 			h.Set("X-RateLimit-Remaining-Tokens", "199000")
 			h.Set("X-RateLimit-Reset-Tokens", "300ms")
 		},
-		serve: respond(200, `{"id": "c", "object": "chat.completion", "choices": [
+		serve: kit.Respond(200, `{"id": "c", "object": "chat.completion", "choices": [
 		{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hi."}}]}`),
-		deny: respond(429, `{"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}`),
+		deny: kit.Respond(429, `{"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}`),
 	}
 }
 
 func askOpenai(retries int) newCaller {
 	return func(client *http.Client, server string) func() error {
-		ai := openai.NewClient(openaioption.WithBaseURL(server+"/v1/"), openaioption.WithAPIKey("key"),
-			openaioption.WithHTTPClient(client), openaioption.WithMaxRetries(retries))
+		ai := newOpenAI(client, server, retries)
 		return func() error {
 			c, err := ai.Chat.Completions.New(context.Background(), openai.ChatCompletionNewParams{
 				Model:    "gpt-test",
 				Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello")},
 			})
 			return notWanted(err, err == nil && len(c.Choices) == 1 && c.Choices[0].Message.Content == "Hi.", c)
-		}
-	}
-}
-
-func meteredAnthropic() *meteredService {
-	return &meteredService{
-		quota: 10, window: time.Minute, refills: true,
-		announce: func(h http.Header, quota, left float64, reset time.Duration) {
-			at := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }
-			h.Set("Anthropic-RateLimit-Requests-Limit", fmt.Sprint(quota))
-			h.Set("Anthropic-RateLimit-Requests-Remaining", fmt.Sprint(left))
-			h.Set("Anthropic-RateLimit-Requests-Reset", at(reset))
-			h.Set("Anthropic-RateLimit-Input-Tokens-Limit", "50000")
-			h.Set("Anthropic-RateLimit-Input-Tokens-Remaining", "49000")
-			h.Set("Anthropic-RateLimit-Input-Tokens-Reset", at(time.Second))
-		},
-		serve: respond(200, `{"id": "m", "type": "message", "role": "assistant", "content": [
-		{"type": "text", "text": "Hi."}]}`),
-		deny: respond(429, `{"type": "error", "error": {"type": "rate_limit_error", "message": "…"}}`),
-	}
-}
-
-func askAnthropic(retries int, options ...anthropicoption.RequestOption) newCaller {
-	return func(client *http.Client, server string) func() error {
-		ai := anthropic.NewClient(append(options, anthropicoption.WithBaseURL(server),
-			anthropicoption.WithAPIKey("key"), anthropicoption.WithHTTPClient(client),
-			anthropicoption.WithMaxRetries(retries))...)
-		return func() error {
-			m, err := ai.Messages.New(context.Background(), anthropic.MessageNewParams{
-				Model: "claude-test", MaxTokens: 16,
-				Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("Hello"))},
-			})
-			return notWanted(err, err == nil && len(m.Content) == 1 && m.Content[0].Text == "Hi.", m)
 		}
 	}
 }

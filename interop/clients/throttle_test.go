@@ -1,10 +1,8 @@
-package interop
+package clients
 
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -14,75 +12,21 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
+	"example.com/awsretry/interop/internal/peers"
 	"github.com/PuerkitoBio/rehttp"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 )
 
-// nginx speaks HTTP/2, reloads its configuration while requests arrive, and
-// ends each connection after 50 requests. It says which requests it did not
-// process, so that every PUT succeeds.
-func TestNginxReloads(t *testing.T) {
-	const puts, reloads = 600, 5
-	var arrived atomic.Int32
-	service := httpfake.ServeTCP(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil || chaosSumOf(body) != r.Header.Get(chaosSum) {
-			http.Error(w, fmt.Sprintf("%d bytes, %v", len(body), err), http.StatusUnprocessableEntity)
-			return
-		}
-		arrived.Add(1)
-	})
-	addr, nginx := startNginx(t, t.TempDir(), fmt.Sprintf(`
-	keepalive_requests 50;
-	server {
-		listen ADDR ssl http2;
-		location / { proxy_pass %s; }
-	}`, service.URL))
-	_, roots := certificate()
-	pool := newPool(t)
-	pool.ForceAttemptHTTP2, pool.TLSClientConfig = true, &tls.Config{RootCAs: roots}
-	client := &http.Client{Transport: retrying(pool)}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	var ended atomic.Int32
-	inParallel(puts, 32, func(n int) {
-		if err := putStream(ctx, client, "https://"+addr+"/", n); err != nil {
-			t.Errorf("PUT %d: %v", n, err)
-		}
-		if ended.Add(1)%(puts/(reloads+1)) == 0 {
-			nginx.cmd.Process.Signal(syscall.SIGHUP)
-		}
-	})
-	t.Logf("%d bodies arrived of %d PUTs", arrived.Load(), puts)
-}
-
-// putStream sends a body that net/http cannot rewind.
-func putStream(ctx context.Context, client *http.Client, url string, n int) error {
-	body := chaosBytes(n, 1000+n%20*1000)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, streamOf(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set(chaosSum, chaosSumOf(body))
-	resp, err := client.Do(req)
-	_, err = textOf(resp, err)
-	if err == nil && resp.ProtoMajor != 2 {
-		err = errors.New(resp.Proto)
-	}
-	return err
-}
-
 // Servers throttle 50 workers each that never rest. They allow 200 requests per
 // second. In adaptive mode no PUT is lost, and few requests are throttled.
 func TestThrottled(t *testing.T) {
-	takesLong(t)
 	const puts = 400
 	nginx := nginxLimiting(200, "burst=20 nodelay", "")
 	nginxAfter := nginxLimiting(200, "burst=20 nodelay", retryAfterOneSecond)
@@ -94,15 +38,13 @@ func TestThrottled(t *testing.T) {
 		pacing awsretry.Pacing
 	}{
 		{"nginx, cubic", nginx, awsretry.CubicPacing},
-		{"nginx, scaled", nginx, awsretry.ScaledPacing},
-		{"nginx with Retry-After, cubic", nginxAfter, awsretry.CubicPacing},
 		{"nginx with Retry-After, scaled", nginxAfter, awsretry.ScaledPacing},
 		// HAProxy counts what it denies. After the first 200 requests it denies
 		// everything until the rate has fallen. ScaledPacing sends the first
 		// retries before that, and loses some.
 		{"HAProxy, cubic", haproxy, awsretry.CubicPacing},
 	} {
-		lib := puttingWith(awsretryOf(inMode(awsretry.Adaptive), withPacing(tt.pacing)))
+		lib := puttingWith(peers.Awsretry(inMode(awsretry.Adaptive), withPacing(tt.pacing)))
 		runs[tt.name] = newPutRun(t, tt.start, lib)
 	}
 	var all sync.WaitGroup
@@ -145,16 +87,16 @@ type newPutter func(base http.RoundTripper, addr string) putter
 const putBody = "a small object, as logs and records are"
 
 // puttingWith returns putters that use a library for http.Client.
-func puttingWith(wrap wrapper) newPutter {
+func puttingWith(wrap peers.Wrap) newPutter {
 	return func(base http.RoundTripper, addr string) putter {
-		client := &http.Client{Transport: wrap(base, nil)}
+		client := &http.Client{Transport: wrap(base)}
 		return func(ctx context.Context, key string) error {
 			url := "http://" + addr + "/" + s3Bucket + "/" + key
 			req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader(putBody))
 			if err != nil {
 				return err
 			}
-			_, err = textOf(client.Do(req))
+			_, err = kit.Text(client.Do(req))
 			return err
 		}
 	}
@@ -201,7 +143,7 @@ func newPutRun(t testing.TB, start startThrottler, lib newPutter) *putRun {
 	}))
 	t.Cleanup(service.Close)
 	addr := start(t, service.URL)
-	pool := newPool(t)
+	pool := kit.Pool(t)
 	r.put = lib(httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		r.attempts.Add(1)
 		return pool.RoundTrip(req)
@@ -217,7 +159,7 @@ func (r *putRun) measure(ctx context.Context, puts int, limit time.Duration) put
 	timer := time.AfterFunc(limit, cancel) // a deadline would change what the libraries do
 	defer timer.Stop()
 	begin := time.Now()
-	inParallel(puts, putWorkers, func(n int) {
+	kit.InParallel(puts, putWorkers, func(n int) {
 		if ctx.Err() != nil {
 			return
 		}
@@ -243,6 +185,48 @@ func (r *putRun) ended(took time.Duration, err error) {
 	}
 }
 
+const retryAfterOneSecond = "add_header Retry-After 1 always;"
+
+// nginxLimiting is an nginx that limits requests with limit_req. Its responses
+// above the rate have the lines of header.
+func nginxLimiting(rate int, limit, header string) startThrottler {
+	return func(t testing.TB, service string) (addr string) {
+		addr, _ = kit.StartNginx(t, t.TempDir(), fmt.Sprintf(`
+	keepalive_requests 1000000;
+	client_max_body_size 0;
+	limit_req_zone $binary_remote_addr zone=service:1m rate=%dr/s;
+	server {
+		listen ADDR;
+		location / {
+			limit_req zone=service %s;
+			limit_req_status 429;
+			error_page 429 /throttled;
+			proxy_pass %s;
+		}
+		location = /throttled {
+			internal;
+			default_type application/xml;
+			%s
+			return 429 '%s';
+		}
+	}`, rate, limit, service, header, slowDown))
+		return addr
+	}
+}
+
+// haproxyDenying is a HAProxy that denies requests with 429 under a condition.
+// The stick table counts the requests of a caller, those that are denied
+// included.
+func haproxyDenying(rate, condition string) startThrottler {
+	return func(t testing.TB, service string) (addr string) {
+		return kit.StartHAProxy(t, fmt.Sprintf(`
+	stick-table type ip size 1k expire 1m store %s
+	http-request track-sc0 src
+	http-request deny status 429 content-type application/xml string "%s" if %s
+`, rate, slowDown, condition), service)
+	}
+}
+
 var tablePuts = flag.Int("puts", 0, "how many PUTs TestThrottleTable sends for each row; 0 skips the test")
 
 // putLibraries are the rows of the tables.
@@ -251,26 +235,24 @@ var putLibraries = []struct {
 	busy bool // its calls hardly wait, so it needs the machine for itself
 	lib  newPutter
 }{
-	{"no retries", true, puttingWith(awsretryOf(func(tr *awsretry.Transport) { tr.MaxAttempts = 1 }))},
-	{"awsretry standard", true, puttingWith(awsretryOf())},
-	{"awsretry standard, `Revision2026`", true, puttingWith(awsretryOf(revision2026))},
-	{"awsretry standard, `Revision2026`, `LongPoll` always", false, puttingWith(awsretryOf(revision2026, longPoll))},
-	{"awsretry legacy", false, puttingWith(awsretryOf(inMode(awsretry.Legacy)))},
-	{"awsretry adaptive", false, puttingWith(awsretryOf(inMode(awsretry.Adaptive)))},
+	{"no retries", true, puttingWith(peers.Awsretry(func(tr *awsretry.Transport) { tr.MaxAttempts = 1 }))},
+	{"awsretry standard", true, puttingWith(peers.Awsretry())},
+	{"awsretry standard, `Revision2026`", true, puttingWith(peers.Awsretry(revision2026))},
+	{"awsretry standard, `Revision2026`, `LongPoll` always", false, puttingWith(peers.Awsretry(revision2026, longPoll))},
+	{"awsretry legacy", false, puttingWith(peers.Awsretry(inMode(awsretry.Legacy)))},
+	{"awsretry adaptive", false, puttingWith(peers.Awsretry(inMode(awsretry.Adaptive)))},
 	{"awsretry adaptive, `ScaledPacing`", false,
-		puttingWith(awsretryOf(inMode(awsretry.Adaptive), withPacing(awsretry.ScaledPacing)))},
+		puttingWith(peers.Awsretry(inMode(awsretry.Adaptive), withPacing(awsretry.ScaledPacing)))},
 	{"awsretry adaptive, `ShareRetryAfter`", false,
-		puttingWith(awsretryOf(inMode(awsretry.Adaptive), func(tr *awsretry.Transport) { tr.ShareRetryAfter = true }))},
+		puttingWith(peers.Awsretry(inMode(awsretry.Adaptive), func(tr *awsretry.Transport) { tr.ShareRetryAfter = true }))},
 	{"aws-sdk-go-v2 standard", false, puttingWithS3(func() aws.Retryer { return retry.NewStandard() })},
 	{"aws-sdk-go-v2 adaptive", false, puttingWithS3(func() aws.Retryer { return retry.NewAdaptiveMode() })},
-	{"go-retryablehttp", false, puttingWith(retryablehttpOf())},
+	{"go-retryablehttp", false, puttingWith(peers.Retryablehttp())},
 	// Four attempts, after what the other libraries retry, as in bench.
-	{"rehttp", false, puttingWith(func(b http.RoundTripper, _ *played) http.RoundTripper {
-		statuses := rehttp.RetryAny(rehttp.RetryStatuses(429, 503), rehttp.RetryTemporaryErr())
-		return rehttp.NewTransport(b, rehttp.RetryAll(rehttp.RetryMaxRetries(3), statuses),
-			rehttp.ExpJitterDelay(time.Second, 30*time.Second))
-	})},
-	{"failsafe-go", false, puttingWith(failsafeOf(func(b retryBuilder) {
+	{"rehttp", false, puttingWith(peers.Rehttp(3,
+		rehttp.RetryAny(rehttp.RetryStatuses(429, 503), rehttp.RetryTemporaryErr()),
+		rehttp.ExpJitterDelay(time.Second, 30*time.Second)))},
+	{"failsafe-go", false, puttingWith(peers.Failsafe(func(b peers.RetryBuilder) {
 		b.WithBackoff(time.Second, 30*time.Second).WithMaxRetries(3)
 	}))},
 }
@@ -346,6 +328,8 @@ func TestThrottleTable(t *testing.T) {
 		}
 	}
 	t.Log(tables.String())
-	updateDocument(t, "TestThrottleTable -puts 5000 -parallel 8 -timeout 1h", "nginx-haproxy.md",
-		"Behind nginx and HAProxy", tables.String())
+	kit.Page{
+		File: "nginx-haproxy.md", Title: "Behind nginx and HAProxy",
+		By: "interop/clients TestThrottleTable -puts 5000 -parallel 8 -timeout 1h",
+	}.Update(t, tables.String())
 }

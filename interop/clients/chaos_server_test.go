@@ -1,4 +1,4 @@
-package interop
+package clients
 
 import (
 	"context"
@@ -10,8 +10,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"example.com/awsretry/interop/internal/kit"
 )
 
 const (
@@ -19,19 +22,6 @@ const (
 	chaosMaxBody  = 96 << 10
 	chaosSum      = "X-Sum" // the checksum of the body
 )
-
-// chaosBlock is what every body in both directions is a part of.
-var chaosBlock = func() []byte {
-	block := make([]byte, 4*chaosMaxBody)
-	rand.NewChaCha8([32]byte{1}).Read(block)
-	return block
-}()
-
-// chaosBytes returns the body of a seed and a size.
-func chaosBytes(seed, size int) []byte {
-	from := seed * 7919 % (len(chaosBlock) - chaosMaxBody)
-	return chaosBlock[from : from+size]
-}
 
 func chaosSumOf(body []byte) string { return strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 16) }
 
@@ -48,7 +38,7 @@ type chaosServer struct {
 func startChaosServer() *chaosServer {
 	s := &chaosServer{sent: make([]atomic.Int32, chaosMaxCalls)}
 	s.Server = httptest.NewUnstartedServer(s)
-	s.Config.ErrorLog = quiet
+	s.Config.ErrorLog = kit.Quiet
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
@@ -87,7 +77,7 @@ func (s *chaosServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case dice < 9:
 		s.fail(w, http.StatusBadGateway, "", 2000)
 	case dice < 12:
-		dropConnection(w)
+		kit.HangUp(w, nil)
 	case dice < 14:
 		w.Header().Set("Retry-After", "0")
 		s.fail(w, http.StatusTooManyRequests, "", 10)
@@ -96,22 +86,12 @@ func (s *chaosServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case dice < 18:
 		s.fail(w, http.StatusNotFound, "", 3000)
 	case dice < 20:
-		pause(r.Context(), rand.N(100*time.Millisecond))
+		kit.Pause(r.Context(), rand.N(100*time.Millisecond))
 		s.succeed(w, call, dice, -1)
 	case dice < 23:
 		s.succeed(w, call, dice, rand.IntN(2000))
 	default:
 		s.succeed(w, call, dice, -1)
-	}
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 
@@ -127,7 +107,7 @@ func (s *chaosServer) fail(w http.ResponseWriter, status int, code string, size 
 // succeed sends a body of known or unknown length. If cut is not negative, it
 // stops after so many bytes.
 func (s *chaosServer) succeed(w http.ResponseWriter, call, dice, cut int) {
-	body := chaosBytes(call+dice, rand.IntN(chaosMaxBody))
+	body := kit.Random(call+dice, rand.IntN(chaosMaxBody))
 	w.Header().Set(chaosSum, chaosSumOf(body))
 	if dice%2 == 0 {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
@@ -164,20 +144,34 @@ var chaosToxics = [][]string{
 
 // A chaosNet makes counted connections through the toxiproxy of the moment.
 type chaosNet struct {
-	connCounter
+	open atomic.Int64
 	addr atomic.Pointer[string]
 }
 
 func (n *chaosNet) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	return n.dialing(new(net.Dialer).DialContext)(ctx, network, *n.addr.Load())
+	conn, err := new(net.Dialer).DialContext(ctx, network, *n.addr.Load())
+	if err != nil {
+		return nil, err
+	}
+	n.open.Add(1)
+	return &countedConn{Conn: conn, ended: sync.OnceFunc(func() { n.open.Add(-1) })}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	ended func()
+}
+
+func (c *countedConn) Close() error {
+	c.ended()
+	return c.Conn.Close()
 }
 
 // rotate changes the toxics until ctx ends. Connections keep their toxics for a
-// second. Then their proxy ends with them. rotate returns how many sets were in
-// force.
-func (n *chaosNet) rotate(ctx context.Context, proxies *toxicServer, upstream string) (sets int) {
+// second. Then their proxy ends with them.
+func (n *chaosNet) rotate(ctx context.Context, proxies *toxicServer, upstream string) {
 	var alive []string
-	for ; ctx.Err() == nil; sets++ {
+	for sets := 0; ctx.Err() == nil; sets++ {
 		addr := proxies.proxy(upstream, chaosToxics[sets%len(chaosToxics)]...)
 		n.addr.Store(&addr)
 		if alive = append(alive, addr); len(alive) > 4 {
@@ -187,10 +181,9 @@ func (n *chaosNet) rotate(ctx context.Context, proxies *toxicServer, upstream st
 		if sets%7 == 6 { // for a moment nobody listens
 			proxies.stop(addr)
 		}
-		pause(ctx, 250*time.Millisecond)
+		kit.Pause(ctx, 250*time.Millisecond)
 	}
 	for _, addr := range alive {
 		proxies.stop(addr)
 	}
-	return sets
 }

@@ -1,32 +1,30 @@
-package interop
+package clients
 
 //lint:file-ignore SA1019 the successor of feature/s3/manager has no stable version
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
 	"example.com/awsretry"
+	"example.com/awsretry/interop/internal/kit"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/manager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
-	"github.com/minio/minio-go/v7"
 )
 
 // s3Bucket is the bucket that the servers have.
 const s3Bucket = "interop"
-
-// s3Backends are the servers of the tests.
-var s3Backends = map[string]func(testing.TB) (addr string){"s3rver": startS3rver, "gofakes3": startGofakes3}
 
 // startGofakes3 starts an S3 server in this process.
 func startGofakes3(t testing.TB) (addr string) {
@@ -36,7 +34,7 @@ func startGofakes3(t testing.TB) (addr string) {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server())
-	server.Config.ErrorLog = quiet
+	server.Config.ErrorLog = kit.Quiet
 	server.Start()
 	t.Cleanup(server.Close)
 	return server.Listener.Addr().String()
@@ -51,17 +49,7 @@ func newS3(addr string, rt http.RoundTripper, retryer aws.Retryer) *s3.Client {
 		UsePathStyle: true,
 		HTTPClient:   &http.Client{Transport: rt},
 		Retryer:      retryer,
-		// s3rver does not have the newer checksums. The tests compare what they
-		// read back.
-		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
 	})
-}
-
-// s3Data returns the content of an object: random, and the same each time.
-func s3Data(size int) []byte {
-	data := make([]byte, size)
-	rand.NewChaCha8([32]byte{byte(size), byte(size >> 8)}).Read(data)
-	return data
 }
 
 func s3Put(ctx context.Context, client *s3.Client, key string, data []byte) error {
@@ -96,7 +84,10 @@ const s3PartSize = 5 << 20
 
 // s3PutParts uploads data in parts.
 func s3PutParts(ctx context.Context, client *s3.Client, key string, data []byte) error {
-	up := manager.NewUploader(client, func(u *manager.Uploader) { u.PartSize = s3PartSize })
+	up := manager.NewUploader(client, func(u *manager.Uploader) {
+		u.PartSize = s3PartSize
+		u.LeavePartsOnError = true // the end may have succeeded
+	})
 	body := io.MultiReader(bytes.NewReader(data)) // it cannot be rewound, unlike the parts
 	_, err := up.Upload(ctx, &s3.PutObjectInput{Bucket: aws.String(s3Bucket), Key: &key, Body: body})
 	return err
@@ -152,86 +143,74 @@ func s3Faults() func(*http.Request) fault {
 // Objects of every special size are written and read back while four requests
 // in ten fail.
 func TestS3(t *testing.T) {
-	objects := []struct {
-		name  string
-		size  int
-		times int
-		put   func(context.Context, *s3.Client, string, []byte) error
-		get   func(context.Context, *s3.Client, string, []byte) error
+	service := &faultyService{pick: s3Faults(), fail: failS3}
+	base, addr := startFaulty(t, service, startGofakes3(t))
+	log := newAttemptLog()
+	tr := forFaultyService(base, log.observe)
+	tr.MaxAttempts = 20    // with 10, one operation in 10^4 would fail
+	tr.Quota.Capacity = -1 // the quota protects a service that fails so often
+	client := newS3(addr, tr, aws.NopRetryer{})
+	for _, object := range []struct {
+		size, times int
+		put, get    func(context.Context, *s3.Client, string, []byte) error
 	}{
-		{"0 B", 0, 10, s3Put, s3Get},
-		{"1 B", 1, 10, s3Put, s3Get},
-		{"1 MiB and a byte", 1<<20 + 1, 2, s3Put, s3Get},
-		{"5 MiB", 5 << 20, 1, s3Put, s3Get},
-		{"10 MiB and a byte in parts", 10<<20 + 1, 1, s3PutParts, s3GetParts},
-	}
-	for name, start := range s3Backends {
-		t.Run(name, func(t *testing.T) {
-			service := &faultyService{pick: s3Faults(), fail: failS3}
-			base, addr := startFaulty(t, service, start(t))
-			log := newAttemptLog()
-			tr := forFaultyService(base, log.observe)
-			tr.MaxAttempts = 20    // with 10, one operation in 10^4 would fail
-			tr.Quota.Capacity = -1 // the quota protects a service that fails so often
-			client := newS3(addr, tr, aws.NopRetryer{})
-			for _, object := range objects {
-				data := s3Data(object.size)
-				inParallel(object.times, 4, func(i int) {
-					key := fmt.Sprint(object.name, "/", i)
-					if err := object.put(t.Context(), client, key, data); err != nil {
-						t.Errorf("put %s: %v", key, err)
-						return
-					}
-					if err := object.get(t.Context(), client, key, data); err != nil {
-						t.Errorf("get %s: %v", key, err)
-					}
-				})
+		{0, 10, s3Put, s3Get},
+		{1<<20 + 1, 4, s3Put, s3Get},
+		{10<<20 + 1, 1, s3PutParts, s3GetParts},
+	} {
+		data := kit.Random(object.size, object.size)
+		kit.InParallel(object.times, 4, func(i int) {
+			key := fmt.Sprint(object.size, "/", i)
+			if err := object.put(t.Context(), client, key, data); err != nil {
+				t.Errorf("put %s: %v", key, err)
+			} else if err := object.get(t.Context(), client, key, data); err != nil {
+				t.Errorf("get %s: %v", key, err)
 			}
-			log.check(t, service, tr)
 		})
 	}
+	log.check(t, service, tr)
 }
 
 // S3 responds with 200 and an error in the body if the outcome comes after the
 // header.
 func TestS3HiddenErrors(t *testing.T) {
-	for name, start := range s3Backends {
-		t.Run(name, func(t *testing.T) {
-			service := &faultyService{fail: failS3}
-			service.pick = func(r *http.Request) fault {
-				mayHide := r.Header.Get("X-Amz-Copy-Source") != "" || endsUpload(r)
-				if mayHide && service.attempts(r) < 2 {
-					return faultHidden
-				}
-				return faultNone
-			}
-			base, addr := startFaulty(t, service, start(t))
-			client := newS3(addr, forFaultyService(base, nil), aws.NopRetryer{})
-			data := s3Data(s3PartSize + 1)
-			if err := s3PutParts(t.Context(), client, "whole", data); err != nil {
-				t.Fatal(err)
-			}
-			_, err := client.CopyObject(t.Context(), &s3.CopyObjectInput{
-				Bucket: aws.String(s3Bucket), Key: aws.String("copy"), CopySource: aws.String(s3Bucket + "/whole"),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, key := range []string{"whole", "copy"} {
-				if err := s3Get(t.Context(), client, key, data); err != nil {
-					t.Errorf("get %s: %v", key, err)
-				}
-			}
-			if n := service.faults[faultHidden]; n != 4 {
-				t.Errorf("%d errors were hidden, want two for each of the two operations", n)
-			}
-		})
+	service := &faultyService{fail: failS3}
+	service.pick = func(r *http.Request) fault {
+		mayHide := r.Header.Get("X-Amz-Copy-Source") != "" || endsUpload(r)
+		if mayHide && service.attempts(r) < 2 {
+			return faultHidden
+		}
+		return faultNone
 	}
+	base, addr := startFaulty(t, service, startGofakes3(t))
+	client := newS3(addr, forFaultyService(base, nil), aws.NopRetryer{})
+	data := kit.Random(2, s3PartSize+1)
+	if err := s3PutParts(t.Context(), client, "whole", data); err != nil {
+		t.Fatal(err)
+	}
+	if err := s3Copy(t.Context(), client, "whole", "copy"); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"whole", "copy"} {
+		if err := s3Get(t.Context(), client, key, data); err != nil {
+			t.Errorf("get %s: %v", key, err)
+		}
+	}
+	if n := service.faults[faultHidden]; n != 4 {
+		t.Errorf("%d errors were hidden, want two for each of the two operations", n)
+	}
+}
+
+func s3Copy(ctx context.Context, client *s3.Client, from, to string) error {
+	_, err := client.CopyObject(ctx, &s3.CopyObjectInput{
+		Bucket: aws.String(s3Bucket), Key: &to, CopySource: aws.String(s3Bucket + "/" + from),
+	})
+	return err
 }
 
 // A CompleteMultipartUpload whose response is lost is there although its retry
 // fails with NoSuchUpload. The record says that this may be so.
-func TestMinioHiddenSuccess(t *testing.T) {
+func TestS3HiddenSuccess(t *testing.T) {
 	var lost atomic.Bool
 	service := &faultyService{fail: failS3, pick: func(r *http.Request) fault {
 		if endsUpload(r) && lost.CompareAndSwap(false, true) {
@@ -241,38 +220,18 @@ func TestMinioHiddenSuccess(t *testing.T) {
 	}}
 	base, addr := startFaulty(t, service, startGofakes3(t))
 	var last awsretry.Attempt
-	tr := forFaultyService(base, func(a awsretry.Attempt) { last = a })
-	client, err := minio.NewCore(addr, &minio.Options{
-		Transport: tr, MaxRetries: 1, Region: "us-east-1", BucketLookup: minio.BucketLookupPath,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, part := t.Context(), bytes.Repeat([]byte("awsretry"), 1<<10)
-	id, err := client.NewMultipartUpload(ctx, s3Bucket, "key", minio.PutObjectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored, err := client.PutObjectPart(ctx, s3Bucket, "key", id, 1, bytes.NewReader(part), int64(len(part)),
-		minio.PutObjectPartOptions{DisableContentSha256: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = client.CompleteMultipartUpload(ctx, s3Bucket, "key", id,
-		[]minio.CompletePart{{PartNumber: 1, ETag: stored.ETag}}, minio.PutObjectOptions{})
-	if code := minio.ToErrorResponse(err).Code; code != "NoSuchUpload" {
+	client := newS3(addr, forFaultyService(base, func(a awsretry.Attempt) { last = a }), aws.NopRetryer{})
+	data := kit.Random(3, s3PartSize+1)
+	err := s3PutParts(t.Context(), client, "key", data)
+	var api smithy.APIError
+	if !errors.As(err, &api) || api.ErrorCode() != "NoSuchUpload" {
 		t.Fatalf("%v, want NoSuchUpload", err)
 	}
 	if last.Number != 2 || last.Code != "NoSuchUpload" || !last.MaybeExecuted {
 		t.Errorf("%+v", last)
 	}
-	object, _, _, err := client.GetObject(ctx, s3Bucket, "key", minio.GetObjectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer object.Close()
-	if got, err := io.ReadAll(object); err != nil || !bytes.Equal(got, part) {
-		t.Errorf("%d bytes, %v", len(got), err)
+	if err := s3Get(t.Context(), client, "key", data); err != nil {
+		t.Error(err)
 	}
 	if last.MaybeExecuted {
 		t.Error("the download has it too")
