@@ -32,6 +32,7 @@ type protocol struct {
 var protocols = []protocol{
 	{name: "HTTP/1.1", major: 1, speak: "HTTP/1.1"},
 	{name: "HTTP/2", major: 2, speak: "HTTP/2"},
+	{name: "HTTP/2 without TLS", major: 2, speak: "h2c"},
 	{name: "HTTP/2 of golang.org/x/net", major: 2, speak: "HTTP/2", xnet: true},
 }
 
