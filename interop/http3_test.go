@@ -119,7 +119,7 @@ func serveHTTP3(t *testing.T, service http.HandlerFunc) (*http3Server, *http3.Tr
 	t.Cleanup(func() {
 		client.Close()
 		s.end()
-		wantNoGoroutines(t)
+		kit.WantNoGoroutines(t)
 	})
 	return s, client
 }

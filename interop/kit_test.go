@@ -4,12 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"runtime/pprof"
-	"strings"
 	"sync/atomic"
-	"testing"
-
-	"example.com/awsretry/interop/internal/kit"
 )
 
 // isTimeout reports whether an error calls itself a time-out, as net.Error
@@ -41,24 +36,4 @@ func failOnce(next http.HandlerFunc) http.HandlerFunc {
 		}
 		next(w, r)
 	}
-}
-
-// wantNoGoroutines fails if goroutines of awsretry are left after a while.
-func wantNoGoroutines(t testing.TB) {
-	t.Helper()
-	var left []string
-	if kit.Eventually(func() bool {
-		left = left[:0]
-		var all strings.Builder
-		pprof.Lookup("goroutine").WriteTo(&all, 2)
-		for stack := range strings.SplitSeq(all.String(), "\n\n") {
-			if strings.Contains(stack, "example.com/awsretry.") {
-				left = append(left, stack)
-			}
-		}
-		return len(left) == 0
-	}) {
-		return
-	}
-	t.Errorf("goroutines are left:\n%s", strings.Join(left, "\n\n"))
 }

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -190,40 +188,6 @@ func serveReverseProxy(t *testing.T, to *httpfake.Server, by http.RoundTripper) 
 	return proxy
 }
 
-// serveBehindTunnel starts a server with TLS that its Base reaches through a
-// proxy.
-func serveBehindTunnel(t *testing.T, service, proxy http.HandlerFunc) *httpfake.Server {
-	t.Helper()
-	front := httpfake.ServeTCP(t, "HTTP/1.1", proxy)
-	srv := httpfake.ServeTCP(t, "HTTP/1.1 over TLS", service)
-	srv.Base.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(front.URL) }
-	return srv
-}
-
-// tunnel responds to CONNECT as a proxy does.
-func tunnel(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodConnect {
-		http.Error(w, "CONNECT only", http.StatusMethodNotAllowed)
-		return
-	}
-	server, err := net.Dial("tcp", r.Host)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	defer server.Close()
-	w.WriteHeader(http.StatusOK)
-	client, rest, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return
-	}
-	defer client.Close()
-	done := make(chan struct{}, 2)
-	go func() { io.Copy(server, rest); done <- struct{}{} }()
-	go func() { io.Copy(client, server); done <- struct{}{} }()
-	<-done
-}
-
 var errGone = errors.New("the caller has gone")
 
 // The caller cancels in the middle of a request body, through every stack. The
@@ -249,39 +213,6 @@ func TestCancelInRequestBody(t *testing.T) {
 			if !errors.Is(err, errGone) || !errors.Is(err, context.Canceled) && !s.elsewhere {
 				t.Errorf("the error is %v", err)
 			}
-			wantClosedOnce(t, body)
-			if !kit.Eventually(func() bool { return len(noticed) > 0 }) {
-				t.Error("the service does not notice")
-			}
-		})
-	}
-}
-
-// The caller cancels in the middle of a response body, after a retry.
-func TestCancelInResponseBody(t *testing.T) {
-	for name, s := range stacks() {
-		t.Run(name, func(t *testing.T) {
-			noticed := make(chan struct{}, 9)
-			client, url := s.start(t, failOnce(func(w http.ResponseWriter, r *http.Request) {
-				io.Copy(io.Discard, r.Body)
-				w.Write(content[:1000])
-				http.NewResponseController(w).Flush()
-				<-r.Context().Done()
-				noticed <- struct{}{}
-				panic(http.ErrAbortHandler) // the client may still read while it says that it closes a TLS connection
-			}))
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			req, body := bodyKind{open: openStream}.request(t, ctx, url)
-			resp := kit.Must[*http.Response](t)(client.Do(req))
-			if _, err := io.ReadFull(resp.Body, make([]byte, 1000)); err != nil {
-				t.Errorf("the first half of the response: %v", err)
-			}
-			cancel(errGone)
-			if _, err := io.Copy(io.Discard, resp.Body); err == nil { // the Base chooses the error
-				t.Error("the response is whole")
-			}
-			resp.Body.Close()
 			wantClosedOnce(t, body)
 			if !kit.Eventually(func() bool { return len(noticed) > 0 }) {
 				t.Error("the service does not notice")

@@ -6,21 +6,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/interop/internal/kit"
 	"github.com/gregjones/httpcache"
-	"github.com/klauspost/compress/gzhttp"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -171,52 +168,35 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// A stallingService responds with the content for the number at the end of the
-// path. The first request for each path under /stalled/ gets a status and half of
-// it; the rest does not come before the client closes it.
-type stallingService struct {
-	status   int
-	header   []string
-	content  func(n int) []byte
-	begun    sync.Map // of the paths
-	stalling atomic.Int64
-}
-
-func (s *stallingService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	n, _ := strconv.Atoi(path.Base(r.URL.Path))
-	content := s.content(n)
-	for i := 0; i < len(s.header); i += 2 {
-		w.Header().Set(s.header[i], s.header[i+1])
-	}
-	_, begun := s.begun.LoadOrStore(r.URL.Path, true)
-	if begun || !strings.HasPrefix(r.URL.Path, "/stalled/") {
-		w.Write(content)
-		return
-	}
-	s.stalling.Add(1)
-	defer s.stalling.Add(-1)
-	w.WriteHeader(s.status)
-	w.Write(content[:len(content)/2])
-	http.NewResponseController(w).Flush()
-	<-r.Context().Done()
-}
-
 // otelhttp hides that an *http.Transport sends the requests, and wraps its
 // bodies. The error bodies that hang still end with their attempts, though the
 // callers have neither a deadline nor a time-out.
 func TestHangingBodiesEndWithTheirAttempts(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/3"} {
 		t.Run(protocol, func(t *testing.T) {
-			service := &stallingService{status: 503, content: func(int) []byte { return []byte("done") }}
+			var begun sync.Map // paths
+			var stalling atomic.Int32
+			serve := func(w http.ResponseWriter, r *http.Request) {
+				if _, again := begun.LoadOrStore(r.URL.Path, true); again {
+					io.WriteString(w, "done")
+					return
+				}
+				stalling.Add(1)
+				defer stalling.Add(-1)
+				w.WriteHeader(http.StatusServiceUnavailable)
+				io.WriteString(w, "half of ")
+				http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			}
 			var base http.RoundTripper
 			var url string
 			if protocol == "HTTP/3" {
-				server, h3 := serveHTTP3(t, service.ServeHTTP)
+				server, h3 := serveHTTP3(t, serve)
 				h3.QUICConfig.KeepAlivePeriod = 100 * time.Millisecond // or an idle connection ends soon
-				base, url = h3, server.url()+"stalled/"
+				base, url = h3, server.url()
 			} else {
-				server := httpfake.Serve(t, protocol, service.ServeHTTP)
-				base, url = server.Base, server.URL+"/stalled/"
+				server := httpfake.Serve(t, protocol, serve)
+				base, url = server.Base, server.URL+"/"
 			}
 			const calls = 20
 			client := &http.Client{Transport: kit.Retrying(otelhttp.NewTransport(base))}
@@ -226,11 +206,11 @@ func TestHangingBodiesEndWithTheirAttempts(t *testing.T) {
 				}
 			})
 			start := time.Now()
-			kit.Eventually(func() bool { return service.stalling.Load() == 0 || time.Since(start) > 5*time.Second })
-			if open := service.stalling.Load(); open > 0 {
+			kit.Eventually(func() bool { return stalling.Load() == 0 || time.Since(start) > 5*time.Second })
+			if open := stalling.Load(); open > 0 {
 				t.Errorf("%d of %d responses are open after the calls", open, calls)
 			}
-			wantNoGoroutines(t)
+			kit.WantNoGoroutines(t)
 		})
 	}
 }
@@ -301,80 +281,3 @@ func TestCacheAbove(t *testing.T) {
 		})
 	}
 }
-
-// A server stalls in the middle of gzipped error bodies while other requests
-// use the same gzhttp.Transport. Its decompressors are in a pool, and Close
-// puts one there. A Close during a Read would let two requests share one.
-func TestStalledGzip(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		status int
-		saved  bool // the request succeeds in a retry
-	}{
-		{"permanent", http.StatusBadRequest, false},
-		{"retryable", http.StatusServiceUnavailable, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				header := []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}
-				service := &stallingService{status: tt.status, header: header, content: func(n int) []byte {
-					return gzippedTexts()[n%gzippedKinds]
-				}}
-				srv := httpfake.Serve(t, "HTTP/1.1", service.ServeHTTP)
-				srv.Base.MaxIdleConnsPerHost = 64
-				client := &http.Client{
-					Transport: kit.Retrying(gzhttp.Transport(srv.Base, gzhttp.TransportEnableZstd(false))),
-				}
-				defer srv.Base.CloseIdleConnections()
-
-				var stalled, others sync.WaitGroup
-				for i := range 40 {
-					stalled.Go(func() {
-						time.Sleep(time.Duration(i) * 10 * time.Millisecond)
-						ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-						defer cancel()
-						got, err := kit.Text(client.Do(kit.NewRequest(t, ctx, http.MethodGet, srv.URL+fmt.Sprint("/stalled/", i), nil)))
-						if tt.saved && (err != nil || got != gzippedText(i)) {
-							t.Errorf("after a stalled %d: %d bytes, %v", tt.status, len(got), err)
-						}
-					})
-				}
-				var ended atomic.Bool
-				for i := range 8 {
-					others.Go(func() {
-						for n := i; !ended.Load(); n += 8 {
-							got, err := kit.Text(client.Get(srv.URL + fmt.Sprint("/", n)))
-							if err != nil || got != gzippedText(n) {
-								t.Errorf("another request: %d bytes of %d, %v", len(got), len(gzippedText(n)), err)
-								return
-							}
-							time.Sleep(20 * time.Millisecond) // when stalled requests begin and end
-						}
-					})
-				}
-				stalled.Wait()
-				ended.Store(true)
-				others.Wait()
-				synctest.Wait()
-				if n := service.stalling.Load(); n != 0 {
-					t.Errorf("%d connections with a stalled body are open", n)
-				}
-			})
-		})
-	}
-}
-
-const gzippedKinds = 16
-
-// gzippedText returns the text of the nth path, 1 to 16 kB.
-func gzippedText(n int) string {
-	n %= gzippedKinds
-	return string(kit.Random(n, 1000*(n+1)))
-}
-
-var gzippedTexts = sync.OnceValue(func() (all [gzippedKinds][]byte) {
-	for n := range all {
-		all[n] = kit.Gzipped(gzippedText(n))
-	}
-	return all
-})

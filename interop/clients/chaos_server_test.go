@@ -12,9 +12,11 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"example.com/awsretry/interop/internal/kit"
+	"github.com/Shopify/toxiproxy/v2"
 )
 
 const (
@@ -77,7 +79,7 @@ func (s *chaosServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case dice < 9:
 		s.fail(w, http.StatusBadGateway, "", 2000)
 	case dice < 12:
-		kit.HangUp(w, nil)
+		kit.HangUp(w, r)
 	case dice < 14:
 		w.Header().Set("Retry-After", "0")
 		s.fail(w, http.StatusTooManyRequests, "", 10)
@@ -85,13 +87,23 @@ func (s *chaosServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, http.StatusBadRequest, "ThrottlingException", 300)
 	case dice < 18:
 		s.fail(w, http.StatusNotFound, "", 3000)
-	case dice < 20:
-		kit.Pause(r.Context(), rand.N(100*time.Millisecond))
-		s.succeed(w, call, dice, -1)
-	case dice < 23:
-		s.succeed(w, call, dice, rand.IntN(2000))
 	default:
-		s.succeed(w, call, dice, -1)
+		if dice < 20 {
+			kit.Pause(r.Context(), rand.N(100*time.Millisecond))
+		}
+		body := kit.Random(call+dice, rand.IntN(chaosMaxBody))
+		w.Header().Set(chaosSum, chaosSumOf(body))
+		if dice%2 == 0 {
+			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		}
+		w.Write(body[:len(body)/2])
+		if dice < 23 || dice%3 == 0 {
+			http.NewResponseController(w).Flush()
+		}
+		if dice < 23 {
+			panic(http.ErrAbortHandler)
+		}
+		w.Write(body[len(body)/2:])
 	}
 }
 
@@ -102,26 +114,6 @@ func (s *chaosServer) fail(w http.ResponseWriter, status int, code string, size 
 	w.Header().Set(chaosSum, chaosSumOf([]byte(body)))
 	w.WriteHeader(status)
 	io.WriteString(w, body)
-}
-
-// succeed sends a body of known or unknown length. If cut is not negative, it
-// stops after so many bytes.
-func (s *chaosServer) succeed(w http.ResponseWriter, call, dice, cut int) {
-	body := kit.Random(call+dice, rand.IntN(chaosMaxBody))
-	w.Header().Set(chaosSum, chaosSumOf(body))
-	if dice%2 == 0 {
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	}
-	if 0 <= cut && cut < len(body) {
-		w.Write(body[:cut])
-		http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	w.Write(body[:len(body)/2])
-	if dice%3 == 0 {
-		http.NewResponseController(w).Flush()
-	}
-	w.Write(body[len(body)/2:])
 }
 
 // chaosToxics are the sets of toxics. One is in force at a time.
@@ -169,21 +161,21 @@ func (c *countedConn) Close() error {
 
 // rotate changes the toxics until ctx ends. Connections keep their toxics for a
 // second. Then their proxy ends with them.
-func (n *chaosNet) rotate(ctx context.Context, proxies *toxicServer, upstream string) {
-	var alive []string
+func (n *chaosNet) rotate(t *testing.T, ctx context.Context, upstream string) {
+	var alive []*toxiproxy.Proxy
 	for sets := 0; ctx.Err() == nil; sets++ {
-		addr := proxies.proxy(upstream, chaosToxics[sets%len(chaosToxics)]...)
-		n.addr.Store(&addr)
-		if alive = append(alive, addr); len(alive) > 4 {
-			proxies.stop(alive[0])
+		p := startToxiproxy(t, upstream, chaosToxics[sets%len(chaosToxics)]...)
+		n.addr.Store(&p.Listen)
+		if alive = append(alive, p); len(alive) > 4 {
+			alive[0].Stop()
 			alive = alive[1:]
 		}
 		if sets%7 == 6 { // for a moment nobody listens
-			proxies.stop(addr)
+			p.Stop()
 		}
 		kit.Pause(ctx, 250*time.Millisecond)
 	}
-	for _, addr := range alive {
-		proxies.stop(addr)
+	for _, p := range alive {
+		p.Stop()
 	}
 }

@@ -10,9 +10,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
-	"runtime/pprof"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,9 +65,8 @@ func TestChaos(t *testing.T) {
 	if text := os.Getenv("CHAOS"); text != "" {
 		duration = kit.Must[time.Duration](t)(time.ParseDuration(text))
 	}
-	proxies := startToxiproxy(t)
 	tally := newChaosTally()
-	before := takeStock()
+	before := heap()
 	server := startChaosServer()
 	network := new(chaosNet)
 	addr := server.Listener.Addr().String()
@@ -93,7 +90,7 @@ func TestChaos(t *testing.T) {
 			}
 		})
 	}
-	network.rotate(ctx, proxies, addr)
+	network.rotate(t, ctx, addr)
 	ended := make(chan struct{})
 	go func() { workers.Wait(); close(ended) }()
 	select {
@@ -112,41 +109,20 @@ func TestChaos(t *testing.T) {
 		t.Errorf("of %d request bodies %d are closed", tally.of("body"), tally.of("body closed"))
 	}
 	server.Close()
-	before.check(t)
+	kit.WantNoGoroutines(t)
+	if after := heap(); after > before+(8<<20)+4*chaosMaxCalls { // chaosServer.sent is new
+		t.Errorf("the heap grew from %d KiB to %d", before>>10, after>>10)
+	}
 	tally.check(t, server, int(next.Load()))
 	t.Logf("%d requests: %v", server.requests.Load(), tally.counts)
 }
 
-// A stock is what a process has.
-type stock struct {
-	goroutines, files int
-	heap              uint64 // bytes that are reachable
-}
-
-func takeStock() stock {
+// heap returns how many bytes are reachable.
+func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	files, _ := os.ReadDir("/proc/self/fd") // none without /proc: then there is nothing to compare
-	return stock{runtime.NumGoroutine(), len(files), m.HeapAlloc}
-}
-
-// check fails unless the process soon has no more than before.
-func (before stock) check(t *testing.T) {
-	t.Helper()
-	var after stock
-	if !kit.Eventually(func() bool {
-		after = takeStock()
-		return after.goroutines <= before.goroutines && after.files <= before.files
-	}) {
-		var stacks strings.Builder
-		pprof.Lookup("goroutine").WriteTo(&stacks, 1)
-		t.Errorf("%d goroutines and %d open files, want %d and %d as before:\n%s",
-			after.goroutines, after.files, before.goroutines, before.files, stacks.String())
-	}
-	if after.heap > before.heap+(8<<20)+4*chaosMaxCalls { // chaosServer.sent is new
-		t.Errorf("the heap grew from %d KiB to %d", before.heap>>10, after.heap>>10)
-	}
+	return m.HeapAlloc
 }
 
 // A chaosTally counts what happened to the calls.

@@ -174,50 +174,32 @@ func newOpenAI(client *http.Client, server string, retries int) openai.Client {
 		openaioption.WithHTTPClient(client), openaioption.WithMaxRetries(retries))
 }
 
-func openaiCases() []clientCase {
-	params := openai.ChatCompletionNewParams{
+const said = "This is a test."
+
+var (
+	chatParams = openai.ChatCompletionNewParams{
 		Model:    "gpt-test",
 		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Say this is a test.")},
 	}
-	const said = "This is a test."
-	chat := func(client *http.Client, server string) error {
-		ai := newOpenAI(client, server, 0)
-		c, err := ai.Chat.Completions.New(context.Background(), params)
-		return notWanted(err, err == nil && len(c.Choices) == 1 && c.Choices[0].Message.Content == said, c)
-	}
-	stream := func(client *http.Client, server string) error {
-		ai := newOpenAI(client, server, 0)
-		events := ai.Chat.Completions.NewStreaming(context.Background(), params)
-		defer events.Close()
-		var text strings.Builder
-		for events.Next() {
-			for _, choice := range events.Current().Choices {
-				text.WriteString(choice.Delta.Content)
-			}
-		}
-		return notWanted(events.Err(), text.String() == said, text.String())
-	}
-	completion := kit.Respond(200, `{"id": "c", "object": "chat.completion", "choices": [
+	completion = kit.Respond(200, `{"id": "c", "object": "chat.completion", "choices": [
 		{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "This is a test."}}]}`)
-	events := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for word := range strings.SplitAfterSeq(said, " ") {
-			const chunk = `{"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": %q}}]}`
-			fmt.Fprintf(w, "data: "+chunk+"\n\n", word)
-			http.NewResponseController(w).Flush()
-		}
-		fmt.Fprint(w, "data: [DONE]\n\n")
-	}
+)
+
+// chat makes a call whose response must be the completion.
+func chat(ai openai.Client) error {
+	c, err := ai.Chat.Completions.New(context.Background(), chatParams)
+	return notWanted(err, err == nil && len(c.Choices) == 1 && c.Choices[0].Message.Content == said, c)
+}
+
+func openaiCases() []clientCase {
+	call := func(client *http.Client, server string) error { return chat(newOpenAI(client, server, 0)) }
 	fail := failing(`{"error": {"message": "…", "code": %q}}`)
-	isCode := func(code string) func(error) bool {
-		return kit.IsError(func(e *openai.Error) bool { return e.Code == code })
-	}
 	const limit, quota = "rate_limit_exceeded", "insufficient_quota"
 	return []clientCase{
-		{"rate limit", chat, script{fail(429, limit, "Retry-After", "1", "Retry-After-Ms", "1000"), completion}, 2, nil},
-		{"rate limit before a stream", stream, script{fail(429, limit), events}, 2, nil},
-		{"no response", chat, script{kit.HangUp, kit.HangUp, completion}, 3, nil},
-		{"used-up quota", chat, script{fail(429, quota, "X-Should-Retry", "false")}, 1, isCode(quota)},
+		{"rate limit", call, script{fail(429, limit, "Retry-After", "1", "Retry-After-Ms", "1000"), completion}, 2, nil},
+		{"no response", call, script{kit.HangUp, kit.HangUp, completion}, 3, nil},
+		{"used-up quota", call, script{fail(429, quota, "X-Should-Retry", "false")}, 1,
+			kit.IsError(func(e *openai.Error) bool { return e.Code == quota })},
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"example.com/awsretry/interop/internal/kit"
 	"example.com/awsretry/services"
 	"github.com/google/go-github/v75/github"
-	"github.com/openai/openai-go/v3"
 )
 
 // SDKs call services that announce their limits. No call fails, because it waits
@@ -186,22 +185,15 @@ func meteredOpenai() *meteredService {
 			h.Set("X-RateLimit-Remaining-Tokens", "199000")
 			h.Set("X-RateLimit-Reset-Tokens", "300ms")
 		},
-		serve: kit.Respond(200, `{"id": "c", "object": "chat.completion", "choices": [
-		{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hi."}}]}`),
-		deny: kit.Respond(429, `{"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}`),
+		serve: completion,
+		deny:  kit.Respond(429, `{"error": {"message": "Rate limit reached", "type": "requests", "code": "rate_limit_exceeded"}}`),
 	}
 }
 
 func askOpenai(retries int) newCaller {
 	return func(client *http.Client, server string) func() error {
 		ai := newOpenAI(client, server, retries)
-		return func() error {
-			c, err := ai.Chat.Completions.New(context.Background(), openai.ChatCompletionNewParams{
-				Model:    "gpt-test",
-				Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello")},
-			})
-			return notWanted(err, err == nil && len(c.Choices) == 1 && c.Choices[0].Message.Content == "Hi.", c)
-		}
+		return func() error { return chat(ai) }
 	}
 }
 

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/awssdk"
 	"example.com/awsretry/interop/internal/kit"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -28,30 +31,6 @@ func newDynamoDB(addr string, rt http.RoundTripper, retryer aws.Retryer) *dynamo
 		HTTPClient:   &http.Client{Transport: rt},
 		Retryer:      retryer,
 	})
-}
-
-// createTable makes ddbTable, without faults.
-func createTable(t testing.TB, addr string) {
-	t.Helper()
-	client := newDynamoDB(addr, kit.Pool(t), aws.NopRetryer{})
-	id := aws.String("id")
-	_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
-		TableName: aws.String(ddbTable),
-		AttributeDefinitions: []types.AttributeDefinition{
-			{AttributeName: id, AttributeType: types.ScalarAttributeTypeS},
-		},
-		KeySchema:   []types.KeySchemaElement{{AttributeName: id, KeyType: types.KeyTypeHash}},
-		BillingMode: types.BillingModePayPerRequest,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !kit.Eventually(func() bool {
-		out, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(ddbTable)})
-		return err == nil && out.Table.TableStatus == types.TableStatusActive
-	}) {
-		t.Fatal("the table did not become active")
-	}
 }
 
 // ddbPayload returns the data of the i-th item, up to 4 KiB.
@@ -89,10 +68,10 @@ func ddbGet(ctx context.Context, client *dynamodb.Client, i int) error {
 	return nil
 }
 
-// ddbPutAndGet writes and reads items with 16 goroutines. The table then has no
-// others.
-func ddbPutAndGet(t *testing.T, client *dynamodb.Client, items int) {
+// ddbPutAndGet writes and reads items with 16 goroutines.
+func ddbPutAndGet(t *testing.T, client *dynamodb.Client) {
 	t.Helper()
+	const items = 80
 	for _, do := range []func(context.Context, *dynamodb.Client, int) error{ddbPut, ddbGet} {
 		kit.InParallel(items, 16, func(i int) {
 			if err := do(t.Context(), client, i); err != nil {
@@ -100,27 +79,12 @@ func ddbPutAndGet(t *testing.T, client *dynamodb.Client, items int) {
 			}
 		})
 	}
-	input := &dynamodb.ScanInput{TableName: aws.String(ddbTable), Limit: aws.Int32(50)}
-	n := 0
-	for pages := dynamodb.NewScanPaginator(client, input); pages.HasMorePages(); {
-		page, err := pages.NextPage(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		n += len(page.Items)
-	}
-	if n != items {
-		t.Errorf("the table has %d items, want %d", n, items)
-	}
 }
 
 // failDynamoDB responds as DynamoDB does.
 func failDynamoDB(w http.ResponseWriter, f fault) {
 	status, code := http.StatusInternalServerError, "InternalServerError"
-	switch f {
-	case faultUnavailable:
-		status, code = http.StatusServiceUnavailable, "ServiceUnavailable"
-	case faultThrottling:
+	if f == faultThrottling {
 		status, code = http.StatusBadRequest, "ProvisionedThroughputExceededException"
 	}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
@@ -134,28 +98,64 @@ func startDynalite(t testing.TB) (addr string) {
 	addr = kit.StartNode(t, `
 		const server = require('dynalite')({createTableMs: 0, deleteTableMs: 0, updateTableMs: 0});
 		server.listen(0, '127.0.0.1', () => console.log(server.address().port));`)
-	createTable(t, addr)
+	client, id := newDynamoDB(addr, kit.Pool(t), aws.NopRetryer{}), aws.String("id")
+	_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
+		TableName:            aws.String(ddbTable),
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: id, AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: id, KeyType: types.KeyTypeHash}},
+		BillingMode:          types.BillingModePayPerRequest,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !kit.Eventually(func() bool {
+		out, err := client.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(ddbTable)})
+		return err == nil && out.Table.TableStatus == types.TableStatusActive
+	}) {
+		t.Fatal("the table did not become active")
+	}
 	return addr
 }
 
-// One request in ten fails, and no operation does.
+// Many requests fail, and no operation does: over a Transport, and with each use
+// of the Retryer.
 func TestDynamoDB(t *testing.T) {
 	backend := startDynalite(t)
-	kinds := []fault{
-		faultServerError, faultUnavailable, faultBare, faultThrottling, faultEarly, faultReset, faultLost, faultCut,
+	kinds := []fault{faultServerError, faultBare, faultThrottling, faultEarly, faultReset, faultLost}
+	start := func(t *testing.T) (*faultyService, *http.Transport, string) {
+		service := &faultyService{pick: randomFaults(0.3, kinds...), fail: failDynamoDB}
+		base, addr := startFaulty(t, service, backend)
+		return service, base, addr
 	}
-	for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
-		t.Run(string(mode), func(t *testing.T) {
-			service := &faultyService{pick: randomFaults(0.1, kinds...), fail: failDynamoDB}
-			base, addr := startFaulty(t, service, backend)
-			log := newAttemptLog()
-			tr := forFaultyService(base, log.observe)
-			tr.Mode, tr.RateLimit.MinFillRate = mode, 200 // a low rate would make the test long
-			ddbPutAndGet(t, newDynamoDB(addr, tr, aws.NopRetryer{}), 200)
-			log.check(t, service, tr)
-			service.wantFaults(t, kinds...)
-			if state, _ := tr.State(addr); state.Limited != (mode == awsretry.Adaptive) {
-				t.Errorf("limited by a rate: %v", state.Limited)
+	const attempts = 20
+	t.Run("Transport", func(t *testing.T) {
+		service, base, addr := start(t)
+		tr := forFaultyService(base)
+		tr.MaxAttempts = attempts
+		ddbPutAndGet(t, newDynamoDB(addr, tr, aws.NopRetryer{}))
+		service.check(t, attempts, kinds...)
+	})
+	for _, u := range retryerUses {
+		u.run(t, "", func(t *testing.T) {
+			service, base, addr := start(t)
+			var observed atomic.Int32
+			r := newRetryer(t, awssdk.Config{
+				Mode: awsretry.Adaptive, MaxAttempts: attempts,
+				RateLimit: awsretry.RateLimitConfig{MinFillRate: 200}, // a low rate would make the test long
+				Backoff:   awsretry.Exponential{Initial: time.Millisecond},
+				Observe:   func(awsretry.Attempt) { observed.Add(1) },
+			})
+			ddbPutAndGet(t, dynamodb.NewFromConfig(u.config(r, addr, base)))
+			service.check(t, attempts, kinds...)
+			if state, _ := r.State(ddbPartition); !state.Limited {
+				t.Errorf("the state is %+v", state)
+			}
+			want := 0 // nothing is observed without Apply
+			if u.apply {
+				_, want, _ = service.figures()
+			}
+			if int(observed.Load()) != want {
+				t.Errorf("%d attempts were observed, want %d", observed.Load(), want)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -20,90 +18,33 @@ import (
 	"example.com/awsretry/interop/internal/kit"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
 var sdkCredentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-	return aws.Credentials{AccessKeyID: "S3RVER", SecretAccessKey: "S3RVER"}, nil
+	return aws.Credentials{AccessKeyID: "ID", SecretAccessKey: "secret"}, nil
 })
 
-const (
-	retryAttempts = 10      // if one request in ten fails, one operation in 10^10 does
-	retryBuffer   = 8 << 20 // for a part of 5 MiB: the SDK's bodies have no GetBody
-)
+const sdkAttempts = 3
+
+// sdkRetryer returns the SDK's own retryer, with short delays.
+func sdkRetryer() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts = sdkAttempts
+		o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return time.Millisecond, nil })
+	})
+}
 
 // forFaultyService returns a Transport as a user of a service with many faults
 // sets it: with more attempts than the three of the mode, delays that suit a
-// service near by, and a MaxBodyBuffer above the largest body. The retry quota
-// is the default one.
-func forFaultyService(base http.RoundTripper, observe func(awsretry.Attempt)) *awsretry.Transport {
+// service near by, and a MaxBodyBuffer above the largest body.
+func forFaultyService(base http.RoundTripper) *awsretry.Transport {
 	return &awsretry.Transport{
-		Base:           &wholeResponses{base, retryBuffer},
-		MaxAttempts:    retryAttempts,
+		Base:           base,
+		MaxAttempts:    10,               // if one request in ten fails, one operation in 10^10 does
 		AttemptTimeout: 30 * time.Second, // a busy machine may need some of it
 		Backoff:        awsretry.Exponential{Initial: 10 * time.Millisecond, Max: 200 * time.Millisecond},
-		MaxBodyBuffer:  retryBuffer,
-		Observe:        observe,
+		MaxBodyBuffer:  8 << 20, // for a part of 5 MiB: the SDK's bodies have no GetBody
 	}
-}
-
-// wholeResponses is a Base that reads responses to their end, up to its limit
-// in bytes. If the connection breaks in the middle of the body, RoundTrip
-// returns an error, which can be retried.
-type wholeResponses struct {
-	base  http.RoundTripper
-	limit int64
-}
-
-func (w *wholeResponses) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := w.base.RoundTrip(req)
-	if err != nil || resp.ContentLength > w.limit {
-		return resp, err
-	}
-	start, err := io.ReadAll(io.LimitReader(resp.Body, w.limit))
-	if err != nil {
-		resp.Body.Close()
-		return nil, err
-	}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(start), resp.Body), resp.Body}
-	return resp, nil
-}
-
-// An attemptLog counts what a Transport did.
-type attemptLog struct {
-	mu      sync.Mutex // guards the fields below
-	stops   map[awsretry.Stop]int
-	retries int
-}
-
-func newAttemptLog() *attemptLog {
-	return &attemptLog{stops: make(map[awsretry.Stop]int)}
-}
-
-func (l *attemptLog) observe(a awsretry.Attempt) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stops[a.Stop]++
-	if a.Number > 1 {
-		l.retries++
-	}
-}
-
-// check fails unless something was retried, and no operation more often than
-// the Transport allows. It logs the figures of the service.
-func (l *attemptLog) check(t *testing.T, service *faultyService, tr *awsretry.Transport) {
-	t.Helper()
-	calls, sent, most, faults := service.figures()
-	if most > tr.MaxAttempts {
-		t.Errorf("the service saw %d attempts of one operation, want at most %d", most, tr.MaxAttempts)
-	}
-	if l.retries == 0 {
-		t.Error("nothing was retried, so nothing was tested")
-	}
-	t.Logf("%d operations, %d requests, at most %d for one; %d retries%s", calls, sent, most, l.retries, faults)
 }
 
 // A fault is what goes wrong with a request.
@@ -112,23 +53,14 @@ type fault int
 const (
 	faultNone        fault = iota
 	faultServerError       // 500, with the service's own code
-	faultUnavailable       // 503, with the service's own code
 	faultBare              // 502, with the web page of a gateway
 	faultThrottling        // the service's own throttling response
-	faultEarly             // 503 before the request body is read, and the connection is closed
+	faultEarly             // 500 before the request body is read, and the connection is closed
 	faultReset             // the connection is reset instead of a response
 	faultLost              // the service does its work, and the connection is reset instead of its response
-	faultCut               // the service does its work, and its response ends in the middle of the body
 	faultHidden            // Amazon S3 only: 200 with an error in the body
 	faultKinds
 )
-
-var faultNames = [...]string{
-	"none", "500", "503", "502 page", "throttling", "early 503", "reset", "lost response", "cut response",
-	"200 with error",
-}
-
-func (f fault) String() string { return faultNames[f] }
 
 // A faultyService is a reverse proxy in front of a real service. It makes
 // requests fail, and counts them.
@@ -137,8 +69,8 @@ type faultyService struct {
 	fail func(w http.ResponseWriter, f fault) // responds as the service does
 	next http.Handler                         // nil: the reverse proxy
 
-	mu     sync.Mutex // guards the fields below
-	count  map[string]int
+	mu     sync.Mutex     // guards the fields below
+	count  map[string]int // requests, by operation
 	faults [faultKinds]int
 }
 
@@ -150,6 +82,7 @@ func startFaulty(t *testing.T, s *faultyService, backend string) (base *http.Tra
 	srv := httpfake.ServeTCP(t, "HTTP/1.1", s.serve)
 	srv.Base.MaxIdleConnsPerHost = 64
 	srv.Base.ExpectContinueTimeout = time.Second // as http.DefaultTransport
+	srv.Base.DisableKeepAlives = true            // net/http itself repeats a request if an idle connection breaks
 	if s.next == nil {
 		proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: backend})
 		pool := kit.Pool(t)
@@ -175,17 +108,13 @@ func (s *faultyService) serve(w http.ResponseWriter, r *http.Request) {
 		s.next.ServeHTTP(w, r)
 	case faultEarly:
 		w.Header().Set("Connection", "close")
-		s.fail(w, faultUnavailable)
+		s.fail(w, f)
 	case faultReset:
 		io.CopyN(io.Discard, r.Body, 1000)
-		kit.HangUp(w, nil)
+		kit.HangUp(w, r)
 	case faultLost:
 		s.next.ServeHTTP(httptest.NewRecorder(), r)
-		kit.HangUp(w, nil)
-	case faultCut:
-		rec := httptest.NewRecorder()
-		s.next.ServeHTTP(rec, r)
-		cutResponse(w, rec)
+		kit.HangUp(w, r)
 	case faultBare:
 		io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/html")
@@ -197,24 +126,6 @@ func (s *faultyService) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// cutResponse sends a response up to the middle of its body. A response without
-// a body is not sent at all.
-func cutResponse(w http.ResponseWriter, rec *httptest.ResponseRecorder) {
-	body := rec.Body.Bytes()
-	if len(body) < 2 {
-		kit.HangUp(w, nil)
-		return
-	}
-	for name, values := range rec.Header() {
-		w.Header()[name] = values
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(rec.Code)
-	w.Write(body[:len(body)/2])
-	http.NewResponseController(w).Flush()
-	panic(http.ErrAbortHandler)
-}
-
 // attempts returns how many attempts the operation of a request has made.
 func (s *faultyService) attempts(r *http.Request) int {
 	s.mu.Lock()
@@ -222,31 +133,32 @@ func (s *faultyService) attempts(r *http.Request) int {
 	return s.count[r.Header.Get(callHeader)]
 }
 
-// figures returns how many operations there were, how many requests in all and
-// at most for one of them, and the faults.
-func (s *faultyService) figures() (calls, sent, most int, faults string) {
+// figures returns how many operations there were, and how many requests in all
+// and at most for one of them.
+func (s *faultyService) figures() (calls, sent, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.count {
 		sent += n
 		most = max(most, n)
 	}
-	for f, n := range s.faults {
-		if n > 0 && fault(f) != faultNone {
-			faults += fmt.Sprintf(", %s %d", fault(f), n)
-		}
-	}
-	return len(s.count), sent, most, faults
+	return len(s.count), sent, most
 }
 
-// wantFaults fails unless each kind of fault occurred.
-func (s *faultyService) wantFaults(t *testing.T, kinds ...fault) {
+// check fails unless each kind of fault occurred, and no operation was sent more
+// often than is allowed.
+func (s *faultyService) check(t *testing.T, allowed int, kinds ...fault) {
 	t.Helper()
+	calls, sent, most := s.figures()
+	if most > allowed {
+		t.Errorf("the service saw %d attempts of one operation, want at most %d", most, allowed)
+	}
 	for _, f := range kinds {
 		if s.faults[f] == 0 {
-			t.Errorf("no request had the fault %q", f)
+			t.Errorf("no request had the fault %d", f)
 		}
 	}
+	t.Logf("%d operations, %d requests, at most %d for one; faults %v", calls, sent, most, s.faults)
 }
 
 // failFirst makes the first n requests of each operation fail.
@@ -274,34 +186,6 @@ func randomFaults(share float64, kinds ...fault) func(*http.Request) fault {
 	}
 }
 
-const sdkAttempts = 3
-
-// sdkRetryer returns the SDK's own retryer, with short delays.
-func sdkRetryer() aws.Retryer {
-	return retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts = sdkAttempts
-		o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return time.Millisecond, nil })
-	})
-}
-
-// An sdkCall is one operation of an SDK client.
-type sdkCall struct {
-	name string
-	fail func(http.ResponseWriter, fault)
-	body string // of a success
-	do   func(t *testing.T, addr string, rt http.RoundTripper) error
-}
-
-var sdkCalls = []sdkCall{
-	{"DynamoDB", failDynamoDB, "{}", func(t *testing.T, addr string, rt http.RoundTripper) error {
-		return ddbPut(t.Context(), newDynamoDB(addr, rt, sdkRetryer()), 1)
-	}},
-	{"S3", failS3, "<ListAllMyBucketsResult/>", func(t *testing.T, addr string, rt http.RoundTripper) error {
-		_, err := newS3(addr, rt, sdkRetryer()).ListBuckets(t.Context(), &s3.ListBucketsInput{})
-		return err
-	}},
-}
-
 // A sendCount is how many requests the service saw, and whether the operation
 // succeeded.
 type sendCount struct {
@@ -309,56 +193,43 @@ type sendCount struct {
 	ok   bool
 }
 
-// run makes the call. The service fails so many times.
-func (c sdkCall) run(t *testing.T, f fault, failures int, wrap func(http.RoundTripper) http.RoundTripper) sendCount {
-	service := &faultyService{fail: c.fail, next: kit.Respond(200, c.body)}
-	service.pick = failFirst(service, failures, f)
-	base, addr := startFaulty(t, service, "")
-	base.DisableKeepAlives = true // net/http itself repeats a request if an idle connection breaks
-	err := c.do(t, addr, wrap(base))
-	_, sent, _, _ := service.figures()
-	return sendCount{sent, err == nil}
-}
-
-// The SDK's own retryer is on. The service sees what it sees of the SDK alone,
-// not the product of the attempts of both.
+// The SDK's own retryer is on. The service, which fails so many times, sees what
+// it sees of the SDK alone, not the product of the attempts of both.
 func TestSDKRetryerOn(t *testing.T) {
-	alone := func(rt http.RoundTripper) http.RoundTripper { return rt }
-	nested := func(rt http.RoundTripper) http.RoundTripper {
-		tr := forFaultyService(rt, nil)
-		tr.MaxAttempts, tr.NestedRetries = 2, true
-		return tr
+	// call puts an item through a Transport that makes two attempts, or none.
+	call := func(t *testing.T, f fault, failures int, tr *awsretry.Transport) sendCount {
+		service := &faultyService{fail: failDynamoDB, next: kit.Respond(200, "{}")}
+		service.pick = failFirst(service, failures, f)
+		base, addr := startFaulty(t, service, "")
+		var rt http.RoundTripper = base
+		if tr != nil {
+			tr.Base, tr.MaxAttempts, tr.Backoff = base, 2, awsretry.Exponential{Initial: time.Millisecond}
+			rt = tr
+		}
+		err := ddbPut(t.Context(), newDynamoDB(addr, rt, sdkRetryer()), 1)
+		_, sent, _ := service.figures()
+		return sendCount{sent, err == nil}
 	}
-	for _, call := range sdkCalls {
-		for _, f := range []fault{faultServerError, faultThrottling, faultReset} {
-			for _, failures := range []int{1, sdkAttempts} {
-				t.Run(fmt.Sprintf("%s/%v %d times", call.name, f, failures), func(t *testing.T) {
-					want := call.run(t, f, failures, alone)
-					for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
-						log := newAttemptLog()
-						both := func(rt http.RoundTripper) http.RoundTripper {
-							tr := forFaultyService(rt, log.observe)
-							tr.Mode, tr.MaxAttempts, tr.RateLimit.MinFillRate = mode, 2, 1000
-							return tr
-						}
-						if got := call.run(t, f, failures, both); got != want {
-							t.Errorf("with the %s Transport below %+v, the SDK alone %+v", mode, got, want)
-						}
-						left := awsretry.StopOuterRetry
-						if call.name == "DynamoDB" && f == faultThrottling && mode == awsretry.Standard {
-							left = awsretry.StopPermanent // a 400 whose code is in the body, which only the limiter needs
-						}
-						if want := min(failures, sdkAttempts); log.stops[left] != want {
-							t.Errorf("%s: %d failures were left to the SDK, want %d", mode, log.stops[left], want)
-						}
+	for name, f := range map[string]fault{"500": faultServerError, "throttling": faultThrottling, "reset": faultReset} {
+		for _, failures := range []int{1, sdkAttempts} {
+			t.Run(fmt.Sprintf("%s, %d times", name, failures), func(t *testing.T) {
+				left := 0
+				observe := func(a awsretry.Attempt) {
+					// The code of a 400 is in the body, which only the limiter needs.
+					if a.Stop == awsretry.StopOuterRetry || f == faultThrottling && a.Stop == awsretry.StopPermanent {
+						left++
 					}
-					// Two attempts in each of the SDK's three are enough.
-					want = sendCount{failures + 1, true}
-					if got := call.run(t, f, failures, nested); got != want {
-						t.Errorf("with NestedRetries %+v, want %+v", got, want)
-					}
-				})
-			}
+				}
+				want := call(t, f, failures, nil)
+				if got := call(t, f, failures, &awsretry.Transport{Observe: observe}); got != want || left != failures {
+					t.Errorf("%+v, and %d failures were left to the SDK; the SDK alone %+v", got, left, want)
+				}
+				// Two attempts in each of the SDK's three are enough.
+				want = sendCount{failures + 1, true}
+				if got := call(t, f, failures, &awsretry.Transport{NestedRetries: true}); got != want {
+					t.Errorf("with NestedRetries %+v, want %+v", got, want)
+				}
+			})
 		}
 	}
 }

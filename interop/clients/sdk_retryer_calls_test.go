@@ -12,7 +12,6 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/awssdk"
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
@@ -49,23 +48,6 @@ func TestRetryerMaxAttempts(t *testing.T) {
 		if diff := cmp.Diff(headers, stub.headers("Amz-Sdk-Request")); diff != "" {
 			t.Errorf("headers (-want +got):\n%s", diff)
 		}
-	})
-}
-
-// A delay that the SDK's package retry limits is for the one call only.
-func TestRetryerWrapped(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, u retryerUse) {
-		stub := &sdkStub{steps: []sdkStep{failed, failed, {}, failed}}
-		r := newRetryer(t, awssdk.Config{})
-		client := dynamodb.NewFromConfig(u.config(r, "ddb.example", stub))
-		_, err := client.ListTables(t.Context(), nil, func(o *dynamodb.Options) {
-			o.Retryer = retry.AddWithMaxBackoffDelay(o.Retryer, 0)
-		})
-		_, next := client.ListTables(t.Context(), nil)
-		if got, want := stub.delays(), []time.Duration{0, 0, 0, time.Second}; !slices.Equal(got, want) {
-			t.Errorf("the delays are %v, want %v: %v, %v", got, want, err, next)
-		}
-		wantTokens(t, r, ddbPartition, 495)
 	})
 }
 

@@ -76,13 +76,6 @@ func TestRetryerOfCredentials(t *testing.T) {
 			3, attempts, map[string]int{"STS us-east-1": 4, sqsPartition: 4},
 		},
 		{
-			"WithRetryer, then Apply",
-			func(ctx context.Context, r *awssdk.Retryer, role config.LoadOptionsFunc) (aws.Config, error) {
-				return load(ctx, r, role, config.WithRetryer(func() aws.Retryer { return r }))
-			},
-			3, attempts, map[string]int{sqsPartition: 4},
-		},
-		{
 			"Apply alone: not those for credentials",
 			func(ctx context.Context, r *awssdk.Retryer, role config.LoadOptionsFunc) (aws.Config, error) {
 				return load(ctx, r, role)

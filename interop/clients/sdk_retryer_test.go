@@ -135,17 +135,6 @@ func (s *sdkStub) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// delays returns the times between the requests.
-func (s *sdkStub) delays() []time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var d []time.Duration
-	for i := 1; i < len(s.sent); i++ {
-		d = append(d, s.sent[i].at.Sub(s.sent[i-1].at))
-	}
-	return d
-}
-
 // headers returns the named header of each request.
 func (s *sdkStub) headers(name string) []string {
 	s.mu.Lock()

@@ -15,7 +15,6 @@ import (
 	"example.com/awsretry/services"
 	"github.com/anthropics/anthropic-sdk-go"
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/responses"
 )
 
@@ -103,11 +102,9 @@ func TestStreams(t *testing.T) {
 		}
 		return text, events.Err()
 	}
-	chat := func(client *http.Client, server string) (text string, err error) {
+	chatting := func(client *http.Client, server string) (text string, err error) {
 		ai := newOpenAI(client, server, 0)
-		events := ai.Chat.Completions.NewStreaming(context.Background(), openai.ChatCompletionNewParams{
-			Model: "x", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello")},
-		})
+		events := ai.Chat.Completions.NewStreaming(context.Background(), chatParams)
 		defer events.Close()
 		for events.Next() {
 			for _, choice := range events.Current().Choices {
@@ -142,7 +139,7 @@ func TestStreams(t *testing.T) {
 		{"messages, broken off after content", services.Anthropic, messages, []stream{
 			parts(messageStart, blockStart, halved(blockDelta), breaks),
 		}, true},
-		{"chat, an error before content", services.OpenAI, chat, []stream{
+		{"chat, an error before content", services.OpenAI, chatting, []stream{
 			parts(chunkStart, chunkError), parts(breaks), parts(chunkStart, halved(chunk), chunkEnd),
 		}, false},
 		{"responses, an error before content", services.OpenAI, respond, []stream{

@@ -28,43 +28,32 @@ import (
 // second. In adaptive mode no PUT is lost, and few requests are throttled.
 func TestThrottled(t *testing.T) {
 	const puts = 400
-	nginx := nginxLimiting(200, "burst=20 nodelay", "")
-	nginxAfter := nginxLimiting(200, "burst=20 nodelay", retryAfterOneSecond)
-	haproxy := haproxyDenying("http_req_rate(1s)", "{ sc_http_req_rate(0) gt 200 }")
-	runs := make(map[string]*putRun)
-	for _, tt := range []struct {
-		name   string
-		start  startThrottler
-		pacing awsretry.Pacing
-	}{
-		{"nginx, cubic", nginx, awsretry.CubicPacing},
-		{"nginx with Retry-After, scaled", nginxAfter, awsretry.ScaledPacing},
-		// HAProxy counts what it denies. After the first 200 requests it denies
-		// everything until the rate has fallen. ScaledPacing sends the first
-		// retries before that, and loses some.
-		{"HAProxy, cubic", haproxy, awsretry.CubicPacing},
-	} {
-		lib := puttingWith(peers.Awsretry(inMode(awsretry.Adaptive), withPacing(tt.pacing)))
-		runs[tt.name] = newPutRun(t, tt.start, lib)
-	}
-	var all sync.WaitGroup
 	var throttled atomic.Int32 // by all servers: on a busy machine one of them may have nothing to throttle
-	for name, run := range runs {
-		all.Go(func() {
-			f := run.measure(t.Context(), puts, time.Minute)
-			t.Logf("%s: %d of %d succeeded, %.2f attempts per call, %v, p99 %v",
-				name, f.succeeded, puts, f.perCall(), f.wall, f.p99)
-			if f.succeeded != puts || f.arrived != puts {
-				t.Errorf("%s: %d succeeded and %d arrived of %d, such as: %v",
-					name, f.succeeded, f.arrived, puts, f.failure)
-			}
-			if f.perCall() > 1.3 {
-				t.Errorf("%s: %d attempts of %d calls; too many are throttled", name, f.attempts, f.begun)
-			}
-			throttled.Add(int32(f.attempts - f.begun))
-		})
-	}
-	all.Wait()
+	t.Run("all", func(t *testing.T) {
+		for _, tt := range []struct {
+			name   string
+			start  startThrottler
+			pacing awsretry.Pacing
+		}{
+			{"nginx, Retry-After", nginxLimiting(200, "burst=20 nodelay", retryAfterOneSecond), awsretry.ScaledPacing},
+			// HAProxy counts what it denies. After the first 200 requests it denies
+			// everything until the rate has fallen. ScaledPacing sends the first
+			// retries before that, and loses some.
+			{"HAProxy", haproxyDenying("http_req_rate(1s)", "{ sc_http_req_rate(0) gt 200 }"), awsretry.CubicPacing},
+		} {
+			t.Run(tt.name, func(t *testing.T) {
+				t.Parallel()
+				lib := puttingWith(peers.Awsretry(inMode(awsretry.Adaptive), withPacing(tt.pacing)))
+				f := measurePuts(t, tt.start, lib, puts, time.Minute)
+				t.Logf("%+v", f)
+				if f.succeeded != puts || f.arrived != puts || f.perCall() > 1.3 {
+					t.Errorf("%d succeeded and %d arrived of %d, with %d attempts, such as: %v",
+						f.succeeded, f.arrived, puts, f.attempts, f.failure)
+				}
+				throttled.Add(int32(f.attempts - f.begun))
+			})
+		}
+	})
 	if throttled.Load() == 0 {
 		t.Error("nothing was throttled, so nothing was tested")
 	}
@@ -93,10 +82,9 @@ func puttingWith(wrap peers.Wrap) newPutter {
 		return func(ctx context.Context, key string) error {
 			url := "http://" + addr + "/" + s3Bucket + "/" + key
 			req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader(putBody))
-			if err != nil {
-				return err
+			if err == nil {
+				_, err = kit.Text(client.Do(req))
 			}
-			_, err = kit.Text(client.Do(req))
 			return err
 		}
 	}
@@ -121,68 +109,49 @@ type putFigures struct {
 
 func (f putFigures) perCall() float64 { return float64(f.attempts) / float64(f.begun) }
 
-const putWorkers = 50
-
-// A putRun sends PUTs through a server that throttles.
-type putRun struct {
-	put               putter
-	attempts, arrived atomic.Int32
-
-	mu   sync.Mutex // guards the fields below
-	took []time.Duration
-	f    putFigures
-}
-
-// newPutRun starts a server and a service.
-func newPutRun(t testing.TB, start startThrottler, lib newPutter) *putRun {
-	r := new(putRun)
+// measurePuts sends PUTs through a server that throttles. Fifty workers take the
+// next one at once. After the limit, those under way fail, and the rest is not
+// begun.
+func measurePuts(t testing.TB, start startThrottler, lib newPutter, puts int, limit time.Duration) (f putFigures) {
+	var attempts, arrived atomic.Int32
 	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		if body, err := io.ReadAll(req.Body); err == nil && bytes.Contains(body, []byte(putBody)) {
-			r.arrived.Add(1)
+			arrived.Add(1)
 		}
 	}))
-	t.Cleanup(service.Close)
-	addr := start(t, service.URL)
-	pool := kit.Pool(t)
-	r.put = lib(httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		r.attempts.Add(1)
+	defer service.Close()
+	addr, pool := start(t, service.URL), kit.Pool(t)
+	put := lib(httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		attempts.Add(1)
 		return pool.RoundTrip(req)
 	}), addr)
-	return r
-}
-
-// measure sends PUTs. The workers take the next one at once. After the limit,
-// those under way fail, and the rest is not begun.
-func (r *putRun) measure(ctx context.Context, puts int, limit time.Duration) putFigures {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	timer := time.AfterFunc(limit, cancel) // a deadline would change what the libraries do
 	defer timer.Stop()
+	var mu sync.Mutex // guards f and took
+	var took []time.Duration
 	begin := time.Now()
-	kit.InParallel(puts, putWorkers, func(n int) {
+	kit.InParallel(puts, 50, func(n int) {
 		if ctx.Err() != nil {
 			return
 		}
 		called := time.Now()
-		err := r.put(ctx, fmt.Sprint(n))
-		r.ended(time.Since(called), err)
+		err := put(ctx, fmt.Sprint(n))
+		mu.Lock()
+		defer mu.Unlock()
+		took = append(took, time.Since(called))
+		if err == nil {
+			f.succeeded++
+		} else {
+			f.failure = err
+		}
 	})
-	r.f.wall, r.f.cut = time.Since(begin), ctx.Err() != nil
-	slices.Sort(r.took)
-	r.f.begun, r.f.p99 = len(r.took), r.took[len(r.took)*99/100]
-	r.f.attempts, r.f.arrived = int(r.attempts.Load()), int(r.arrived.Load())
-	return r.f
-}
-
-func (r *putRun) ended(took time.Duration, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.took = append(r.took, took)
-	if err == nil {
-		r.f.succeeded++
-	} else {
-		r.f.failure = err
-	}
+	f.wall, f.cut = time.Since(begin), ctx.Err() != nil
+	slices.Sort(took)
+	f.begun, f.p99 = len(took), took[len(took)*99/100]
+	f.attempts, f.arrived = int(attempts.Load()), int(arrived.Load())
+	return f
 }
 
 const retryAfterOneSecond = "add_header Retry-After 1 always;"
@@ -300,7 +269,7 @@ func TestThrottleTable(t *testing.T) {
 					if !l.busy {
 						t.Parallel()
 					}
-					f := newPutRun(t, server.start, l.lib).measure(t.Context(), *tablePuts, 90*time.Second)
+					f := measurePuts(t, server.start, l.lib, *tablePuts, 90*time.Second)
 					mu.Lock()
 					defer mu.Unlock()
 					wall := fmt.Sprintf("%.3g s", f.wall.Seconds())

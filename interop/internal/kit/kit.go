@@ -14,6 +14,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"runtime/pprof"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -158,4 +160,24 @@ func InParallel(n, workers int, do func(int)) {
 	}
 	close(next)
 	wg.Wait()
+}
+
+// WantNoGoroutines fails if goroutines of awsretry are left after a while.
+func WantNoGoroutines(t testing.TB) {
+	t.Helper()
+	var left []string
+	if Eventually(func() bool {
+		left = left[:0]
+		var all strings.Builder
+		pprof.Lookup("goroutine").WriteTo(&all, 2)
+		for stack := range strings.SplitSeq(all.String(), "\n\n") {
+			if strings.Contains(stack, "example.com/awsretry.") {
+				left = append(left, stack)
+			}
+		}
+		return len(left) == 0
+	}) {
+		return
+	}
+	t.Errorf("goroutines are left:\n%s", strings.Join(left, "\n\n"))
 }

@@ -3,9 +3,12 @@ package interop
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,8 +18,68 @@ import (
 	"github.com/coder/websocket"
 )
 
-// These tests have an httputil.ReverseProxy in front of a service. Its
-// Transport retries.
+// A proxy refuses CONNECT: for now, which is worth a retry, or for good.
+func TestConnectRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		sent   int32
+		ok     bool
+	}{{503, 3, true}, {407, 1, false}} {
+		t.Run(fmt.Sprint(tt.status), func(t *testing.T) {
+			var asked atomic.Int32
+			srv := serveBehindTunnel(t, echo, func(w http.ResponseWriter, r *http.Request) {
+				if asked.Add(1) < 3 {
+					w.WriteHeader(tt.status)
+					return
+				}
+				tunnel(w, r)
+			})
+			resp, err := kit.Retrying(srv.Base).RoundTrip(srv.Request(t, http.MethodPost, strings.NewReader("through")))
+			if err == nil {
+				if body := httpfake.ReadAll(t, resp); body != "through" {
+					t.Errorf("%q came back", body)
+				}
+			}
+			if (err == nil) != tt.ok || asked.Load() != tt.sent {
+				t.Errorf("%v after %d CONNECTs, want %d", err, asked.Load(), tt.sent)
+			}
+		})
+	}
+}
+
+// serveBehindTunnel starts a server with TLS that its Base reaches through a
+// proxy.
+func serveBehindTunnel(t *testing.T, service, proxy http.HandlerFunc) *httpfake.Server {
+	t.Helper()
+	front := httpfake.ServeTCP(t, "HTTP/1.1", proxy)
+	srv := httpfake.ServeTCP(t, "HTTP/1.1 over TLS", service)
+	srv.Base.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(front.URL) }
+	return srv
+}
+
+// tunnel responds to CONNECT as a proxy does.
+func tunnel(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodConnect {
+		http.Error(w, "CONNECT only", http.StatusMethodNotAllowed)
+		return
+	}
+	server, err := net.Dial("tcp", r.Host)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer server.Close()
+	w.WriteHeader(http.StatusOK)
+	client, rest, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	done := make(chan struct{}, 2)
+	go func() { io.Copy(server, rest); done <- struct{}{} }()
+	go func() { io.Copy(client, server); done <- struct{}{} }()
+	<-done
+}
 
 // reverseProxy returns a reverse proxy to the server at to.
 func reverseProxy(t testing.TB, to string, by http.RoundTripper) *httputil.ReverseProxy {
