@@ -24,7 +24,6 @@ type bodyKind struct {
 	content   []byte
 	open      func(testing.TB) io.Reader // nil: no body
 	hasLength bool                       // the request says the length, which net/http cannot know
-	trailer   bool                       // the request sets the trailer X-Sent at the end of its body
 }
 
 var bodyKinds = []bodyKind{
@@ -32,7 +31,6 @@ var bodyKinds = []bodyKind{
 	{name: "bytes", content: content, open: func(testing.TB) io.Reader { return bytes.NewReader(content) }},
 	{name: "stream", content: content, open: openStream},
 	{name: "stream of known length", content: content, open: openStream, hasLength: true},
-	{name: "stream with a trailer", content: content, open: openStream, trailer: true},
 	fileOf(content),
 }
 
@@ -82,10 +80,6 @@ func (k bodyKind) request(t testing.TB, ctx context.Context, url string) (*http.
 	if k.hasLength {
 		req.ContentLength = int64(len(k.content))
 	}
-	if k.trailer {
-		req.Trailer = http.Header{"X-Sent": nil}
-		req.Body = &endWatcher{req.Body, func() { req.Trailer.Set("X-Sent", "all") }}
-	}
 	return req, counter
 }
 
@@ -111,18 +105,4 @@ func (f *countedFile) Closes() int { return int(f.closes.Load()) }
 func (f *countedFile) Close() error {
 	f.closes.Add(1)
 	return f.File.Close()
-}
-
-// An endWatcher calls ended before its Read returns io.EOF.
-type endWatcher struct {
-	io.ReadCloser
-	ended func()
-}
-
-func (e *endWatcher) Read(p []byte) (int, error) {
-	n, err := e.ReadCloser.Read(p)
-	if err == io.EOF {
-		e.ended()
-	}
-	return n, err
 }

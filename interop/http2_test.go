@@ -13,7 +13,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
@@ -146,26 +145,6 @@ func TestRefusedWhileWriting(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A server refuses all streams until the deadline. Meanwhile, net/http waits
-// with the next copy of the body, which it then drops.
-func TestRefusedUntilDeadline(t *testing.T) {
-	short := content[:1000]
-	kind := bodyKind{content: short, hasLength: true, open: func(testing.TB) io.Reader { return kit.StreamOf(short) }}
-	synctest.Test(t, func(t *testing.T) {
-		server := startFrames(t, false, refuse)
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		req, body := kind.request(t, ctx, framesURL)
-		if _, err := kit.Retrying(server.pool).RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the error is %v", err)
-		}
-		wantClosedOnce(t, body)
-		if bodies, _ := server.seen(); len(bodies) < 2 {
-			t.Errorf("the server refused %d streams, want 2 or more", len(bodies))
-		}
-	})
 }
 
 // A framesServer speaks HTTP/2 without TLS, frame by frame, so that it can do

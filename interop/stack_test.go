@@ -2,9 +2,7 @@ package interop
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
@@ -57,9 +54,6 @@ func (s stack) send(t *testing.T, kind bodyKind, early bool) {
 		}
 		body, err := io.ReadAll(r.Body)
 		received := digestOf(body)
-		if r.Trailer.Get("X-Sent") == "all" {
-			received += sentTrailer
-		}
 		if err != nil {
 			received = err.Error()
 		}
@@ -89,13 +83,6 @@ func (s stack) send(t *testing.T, kind bodyKind, early bool) {
 	mu.Lock()
 	defer mu.Unlock()
 	wanted := digestOf(want)
-	if s.losesTrailers {
-		for i := range seen {
-			seen[i] = strings.TrimSuffix(seen[i], sentTrailer)
-		}
-	} else if kind.trailer {
-		wanted += sentTrailer
-	}
 	if len(seen) != 2 || seen[1] != wanted || !early && seen[0] != wanted {
 		t.Errorf("the service received %q, want twice %q", seen, wanted)
 	}
@@ -118,8 +105,6 @@ func describe(a awsretry.Attempt) string {
 	return a.Response.Status
 }
 
-const sentTrailer = " and the trailer"
-
 func digestOf(b []byte) string { return fmt.Sprintf("%d bytes %x", len(b), sha256.Sum256(b)) }
 
 // A stack is what is between a client and a service.
@@ -127,13 +112,12 @@ type stack struct {
 	start func(*testing.T, http.HandlerFunc) (client *http.Client, url string)
 	major int // of the protocol; 0: 1
 
-	losesTrailers bool // it copies the request, and sees no trailer that is set while the body is read
-	elsewhere     bool // the retries do not have the caller's context
+	elsewhere bool // the retries do not have the caller's context
 }
 
-// copying returns a stack whose wrapper copies requests.
-func copying(wrap func(http.RoundTripper) http.RoundTripper) stack {
-	return stack{losesTrailers: true, start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
+// wrapped returns a stack of net/http and a wrapper.
+func wrapped(wrap func(http.RoundTripper) http.RoundTripper) stack {
+	return stack{start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 		srv := httpfake.ServeTCP(t, "HTTP/1.1", service)
 		return &http.Client{Transport: wrap(srv.Base)}, srv.URL
 	}}
@@ -146,10 +130,10 @@ func stacks() map[string]stack {
 	}
 	withSpans := func(b http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(b) }
 	return map[string]stack{
-		"otelhttp over":  copying(func(b http.RoundTripper) http.RoundTripper { return withSpans(kit.Retrying(b)) }),
-		"otelhttp under": copying(func(b http.RoundTripper) http.RoundTripper { return kit.Retrying(withSpans(b)) }),
-		"oauth2 over":    copying(func(b http.RoundTripper) http.RoundTripper { return withToken(kit.Retrying(b)) }),
-		"oauth2 under":   copying(func(b http.RoundTripper) http.RoundTripper { return kit.Retrying(withToken(b)) }),
+		"otelhttp over":  wrapped(func(b http.RoundTripper) http.RoundTripper { return withSpans(kit.Retrying(b)) }),
+		"otelhttp under": wrapped(func(b http.RoundTripper) http.RoundTripper { return kit.Retrying(withSpans(b)) }),
+		"oauth2 over":    wrapped(func(b http.RoundTripper) http.RoundTripper { return withToken(kit.Retrying(b)) }),
+		"oauth2 under":   wrapped(func(b http.RoundTripper) http.RoundTripper { return kit.Retrying(withToken(b)) }),
 		"golang.org/x/net/http2": {
 			major: 2,
 			start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
@@ -171,12 +155,12 @@ func stacks() map[string]stack {
 			srv := httpfake.ServeTCP(t, "HTTP/1.1", service)
 			proxy := serveReverseProxy(t, srv, srv.Base)
 			return &http.Client{Transport: kit.Retrying(proxy.Base)}, proxy.URL
-		}, losesTrailers: true},
+		}},
 		"inside a reverse proxy": {start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 			srv := httpfake.ServeTCP(t, "HTTP/1.1", service)
 			proxy := serveReverseProxy(t, srv, kit.Retrying(srv.Base))
 			return &http.Client{Transport: proxy.Base}, proxy.URL
-		}, losesTrailers: true, elsewhere: true},
+		}, elsewhere: true},
 	}
 }
 
@@ -186,53 +170,4 @@ func serveReverseProxy(t *testing.T, to *httpfake.Server, by http.RoundTripper) 
 	proxy := httpfake.ServeTCP(t, "HTTP/1.1", fullDuplex(reverseProxy(t, to.URL, by)))
 	t.Cleanup(to.Base.CloseIdleConnections) // the proxy's end counts goroutines
 	return proxy
-}
-
-var errGone = errors.New("the caller has gone")
-
-// The caller cancels in the middle of a request body, through every stack. The
-// body is closed, and the service notices. The end of the servers finds
-// goroutines that are left.
-func TestCancelInRequestBody(t *testing.T) {
-	for name, s := range stacks() {
-		t.Run(name, func(t *testing.T) {
-			half, noticed := make(chan struct{}, 9), make(chan struct{}, 9)
-			client, url := s.start(t, func(w http.ResponseWriter, r *http.Request) {
-				defer func() { noticed <- struct{}{} }()
-				io.ReadFull(r.Body, make([]byte, 1000))
-				half <- struct{}{}
-				if _, err := io.Copy(io.Discard, r.Body); err != nil {
-					panic(http.ErrAbortHandler) // a response could come before the client notices its own cancel
-				}
-			})
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			req, body := bodyKind{open: openEndlessPipe}.request(t, ctx, url)
-			go func() { <-half; cancel(errGone) }()
-			_, err := client.Do(req)
-			if !errors.Is(err, errGone) || !errors.Is(err, context.Canceled) && !s.elsewhere {
-				t.Errorf("the error is %v", err)
-			}
-			wantClosedOnce(t, body)
-			if !kit.Eventually(func() bool { return len(noticed) > 0 }) {
-				t.Error("the service does not notice")
-			}
-		})
-	}
-}
-
-// openEndlessPipe returns a body that goes on until it is closed. It never
-// hangs: the HTTP/1 of net/http waits for a Read that is under way, even if the
-// context ends.
-func openEndlessPipe(testing.TB) io.Reader {
-	body, caller := io.Pipe()
-	go func() {
-		for {
-			if _, err := caller.Write(content[:1000]); err != nil {
-				return
-			}
-			kit.Pause(context.Background(), 10*time.Millisecond)
-		}
-	}()
-	return body
 }

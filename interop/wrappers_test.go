@@ -1,8 +1,6 @@
 package interop
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,7 +21,6 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
 )
 
 // With oauth2 below a Transport, every attempt asks for a token. With oauth2
@@ -61,60 +58,6 @@ type shortLived struct{ tokens atomic.Int32 }
 
 func (s *shortLived) Token() (*oauth2.Token, error) {
 	return &oauth2.Token{AccessToken: fmt.Sprint("token-", s.tokens.Add(1))}, nil
-}
-
-// A token endpoint that is busy is asked again, and one that refuses is not.
-// The request that needs the token keeps its body.
-func TestTokenEndpoint(t *testing.T) {
-	// A refusal is an error of oauth2's own type.
-	policy := func(a *awsretry.Attempt) awsretry.Class {
-		var refused *oauth2.RetrieveError
-		if errors.As(a.Err, &refused) && refused.Response.StatusCode < 500 {
-			return awsretry.Permanent
-		}
-		return awsretry.DefaultPolicy(a)
-	}
-	granted := kit.Respond(200, `{"access_token": "granted", "token_type": "Bearer", "expires_in": 3600}`)
-	for _, tt := range []struct {
-		name          string
-		endpoint      []http.HandlerFunc
-		asked, served int
-		ok            bool
-	}{
-		{"busy", []http.HandlerFunc{kit.Respond(503, "{}"), kit.HangUp, granted}, 3, 1, true},
-		{"refuses", []http.HandlerFunc{kit.Respond(401, `{"error": "invalid_client"}`)}, 1, 0, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			endpoint := kit.ServeScript(t, tt.endpoint...)
-			srv := kit.ServeScript(t, kit.Respond(200, "{}"))
-			// The endpoint has a Transport of its own. The one of the request would
-			// retry each of its failures again.
-			ctx := context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: kit.Retrying(endpoint.Base)})
-			config := clientcredentials.Config{
-				ClientID: "id", ClientSecret: "secret", TokenURL: endpoint.URL, AuthStyle: oauth2.AuthStyleInHeader,
-			}
-			tr := kit.Retrying(&oauth2.Transport{Source: config.TokenSource(ctx), Base: srv.Base})
-			tr.Policy = policy
-
-			body := httpfake.NewBody(strings.NewReader("kept"))
-			resp, err := tr.RoundTrip(srv.Request(t, http.MethodPost, body))
-			if err == nil {
-				resp.Body.Close()
-			}
-			if asked := len(endpoint.Requests()); (err == nil) != tt.ok || asked != tt.asked {
-				t.Errorf("%v; the endpoint was asked %d times, want %d", err, asked, tt.asked)
-			}
-			if served := len(srv.Requests()); served != tt.served {
-				t.Errorf("the service saw %d requests, want %d", served, tt.served)
-			}
-			for _, r := range srv.Requests() {
-				if r.Body != "kept" || r.Auth != "Bearer granted" {
-					t.Errorf("the service received %q with %q", r.Body, r.Auth)
-				}
-			}
-			wantClosedOnce(t, body)
-		})
-	}
 }
 
 // otelhttp over a Transport makes one span of all attempts, and below it one of
@@ -237,46 +180,6 @@ func TestCacheBelow(t *testing.T) {
 			}
 			if n := len(srv.Requests()); n != len(service) {
 				t.Errorf("%d requests reached the service, want %d", n, len(service))
-			}
-		})
-	}
-}
-
-// An HTTP cache sends through a Transport. It sees the attempts as one request.
-func TestCacheAbove(t *testing.T) {
-	const page = "a page"
-	busy := kit.Respond(503, "busy")
-	current := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-cache, stale-if-error=60")
-		w.Header().Set("ETag", `"v1"`)
-		if r.Header.Get("If-None-Match") == `"v1"` {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		io.WriteString(w, page)
-	}
-	for _, tt := range []struct {
-		name    string
-		service []http.HandlerFunc
-	}{
-		{"retried, then validated after a retry", []http.HandlerFunc{busy, current, busy, current}},
-		{"then stale without a response", []http.HandlerFunc{current, kit.HangUp, kit.HangUp, kit.HangUp}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			srv := kit.ServeScript(t, tt.service...)
-			srv.Base.DisableKeepAlives = true // net/http repeats a GET if an idle connection breaks
-			cache := httpcache.NewMemoryCacheTransport()
-			cache.Transport = kit.Retrying(srv.Base)
-			for call := range 2 {
-				resp := kit.Must[*http.Response](t)(cache.Client().Get(srv.URL))
-				fromCache := resp.Header.Get(httpcache.XFromCache) != ""
-				body := httpfake.ReadAll(t, resp)
-				if body != page || resp.StatusCode != 200 || fromCache != (call == 1) {
-					t.Errorf("call %d: status %d with %q, header %v", call+1, resp.StatusCode, body, resp.Header)
-				}
-			}
-			if n := len(srv.Requests()); n != len(tt.service) {
-				t.Errorf("%d requests reached the service, want %d", n, len(tt.service))
 			}
 		})
 	}

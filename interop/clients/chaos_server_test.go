@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -134,29 +133,11 @@ var chaosToxics = [][]string{
 	},
 }
 
-// A chaosNet makes counted connections through the toxiproxy of the moment.
-type chaosNet struct {
-	open atomic.Int64
-	addr atomic.Pointer[string]
-}
+// A chaosNet makes connections through the toxiproxy of the moment.
+type chaosNet struct{ addr atomic.Pointer[string] }
 
 func (n *chaosNet) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, *n.addr.Load())
-	if err != nil {
-		return nil, err
-	}
-	n.open.Add(1)
-	return &countedConn{Conn: conn, ended: sync.OnceFunc(func() { n.open.Add(-1) })}, nil
-}
-
-type countedConn struct {
-	net.Conn
-	ended func()
-}
-
-func (c *countedConn) Close() error {
-	c.ended()
-	return c.Conn.Close()
+	return new(net.Dialer).DialContext(ctx, network, *n.addr.Load())
 }
 
 // rotate changes the toxics until ctx ends. Connections keep their toxics for a

@@ -2,11 +2,8 @@ package clients
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +12,6 @@ import (
 	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/interop/internal/kit"
 	"example.com/awsretry/services"
-	"github.com/elastic/elastic-transport-go/v8/elastictransport"
 	"github.com/google/go-github/v75/github"
 	"github.com/openai/openai-go/v3"
 	openaioption "github.com/openai/openai-go/v3/option"
@@ -50,7 +46,6 @@ func TestThirdPartyClients(t *testing.T) {
 		// A payment is repeated only with its idempotency key, which stripe-go
 		// sends with every POST.
 		{"stripe-go", services.Stripe, true, stripeCases()},
-		{"elasticsearch", services.Service{}, false, elasticCases()},
 	} {
 		if client.once {
 			client.service.Policy = awsretry.IdempotentOnly(client.service.Policy)
@@ -231,61 +226,5 @@ func stripeCases() []clientCase {
 		{"locked object", pay, script{fail(409, locked), paid}, 2, nil},
 		{"no response to a payment without a key, which gets one", payWithoutKey, script{kit.HangUp, paid}, 2, nil},
 		{"declined card", pay, script{fail(402, declined)}, 1, isCode(declined)},
-	}
-}
-
-// An elasticError is a response of a status from 400 on, which the transport of
-// Elasticsearch's client leaves to its caller.
-type elasticError struct{ status int }
-
-func (e *elasticError) Error() string { return http.StatusText(e.status) }
-
-// elasticCases use the transport of go-elasticsearch. Elasticsearch rejects
-// with 429 what its queues have no room for. A bulk request of index actions
-// with IDs can be sent again.
-func elasticCases() []clientCase {
-	perform := func(
-		path, body string, options ...elastictransport.Option,
-	) func(*http.Client, string) error {
-		return func(client *http.Client, server string) error {
-			node, err := url.Parse(server)
-			if err != nil {
-				return err
-			}
-			req, err := http.NewRequest(http.MethodPost, path, kit.StreamOf(body))
-			if err != nil {
-				return err
-			}
-			req.Header.Set("Content-Type", "application/x-ndjson")
-			elastic, err := elastictransport.NewClient(append(options, elastictransport.WithURLs(node),
-				elastictransport.WithTransport(client.Transport), elastictransport.WithDisableRetry())...)
-			if err != nil {
-				return err
-			}
-			defer elastic.Close(context.Background())
-			resp, err := elastic.Perform(req)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
-			if resp.StatusCode >= 400 {
-				return &elasticError{resp.StatusCode}
-			}
-			var result struct{ Took int }
-			err = json.NewDecoder(resp.Body).Decode(&result)
-			return notWanted(err, result.Took == 30, result)
-		}
-	}
-	const lines = "{\"index\": {\"_index\": \"log\", \"_id\": \"1\"}}\n{\"line\": 1}\n"
-	search := perform("/log/_search", `{"query": {"match_all": }`)
-	rejected := kit.Respond(429, `{"error": {"type": "es_rejected_execution_exception"}, "status": 429}`)
-	const indexed = `{"took": 30, "errors": false}`
-	// net/http asked for it, and decompresses it.
-	compressed := kit.Respond(200, string(kit.Gzipped(indexed)), "Content-Encoding", "gzip")
-	return []clientCase{
-		{"full queue, all compressed", perform("/_bulk", strings.Repeat(lines, 500), elastictransport.WithCompression()),
-			script{rejected, compressed}, 2, nil},
-		{"malformed query", search, script{kit.Respond(400, `{"status": 400}`)}, 1,
-			kit.IsError(func(e *elasticError) bool { return e.status == 400 })},
 	}
 }

@@ -168,7 +168,7 @@ func objectInput() *s3.GetObjectInput {
 func resume(tr *awsretry.Transport) { tr.Resume = true }
 
 // signed signs each attempt, with the Range that it has.
-func signed(tr *awsretry.Transport) { tr.Prepare = sign("s3", 0) }
+func signed(tr *awsretry.Transport) { tr.Prepare = sign("s3") }
 
 func bare(b http.RoundTripper) http.RoundTripper { return b }
 

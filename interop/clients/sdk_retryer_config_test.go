@@ -50,14 +50,6 @@ sts =
 // if it is given to it, as README and docs/MIGRATION.md say.
 func TestRetryerOfCredentials(t *testing.T) {
 	attempts := []string{"attempt=1; max=5", "attempt=2; max=5", "attempt=3; max=5", "attempt=4; max=5"}
-	// load loads a configuration with the options, and applies the Retryer to it.
-	load := func(ctx context.Context, r *awssdk.Retryer, options ...func(*config.LoadOptions) error) (aws.Config, error) {
-		cfg, err := config.LoadDefaultConfig(ctx, options...)
-		if err == nil {
-			r.Apply(&cfg)
-		}
-		return cfg, err
-	}
 	for _, tt := range []struct {
 		name     string
 		load     func(context.Context, *awssdk.Retryer, config.LoadOptionsFunc) (aws.Config, error)
@@ -78,7 +70,9 @@ func TestRetryerOfCredentials(t *testing.T) {
 		{
 			"Apply alone: not those for credentials",
 			func(ctx context.Context, r *awssdk.Retryer, role config.LoadOptionsFunc) (aws.Config, error) {
-				return load(ctx, r, role)
+				cfg, err := config.LoadDefaultConfig(ctx, role)
+				r.Apply(&cfg)
+				return cfg, err
 			},
 			0, []string{"attempt=1; max=7"}, map[string]int{sqsPartition: 1},
 		},
@@ -116,10 +110,7 @@ func TestRetryerOfCredentials(t *testing.T) {
 				MaxAttempts: 5, Backoff: awsretry.Exponential{Initial: time.Millisecond},
 				Observe: func(a awsretry.Attempt) { observed[a.Partition]++ },
 			})
-			cfg, err := tt.load(t.Context(), r, role)
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := kit.Must[aws.Config](t)(tt.load(t.Context(), r, role))
 			cfg.BaseEndpoint = aws.String(srv.URL)
 			if err := sqsSend(t.Context(), cfg); err != nil {
 				t.Fatal(err)
