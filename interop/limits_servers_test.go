@@ -3,9 +3,7 @@ package interop
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,12 +104,7 @@ func useLimit(t *testing.T, url string, config awsretry.RateLimitConfig) (served
 	for range limitCallers {
 		callers.Go(func() {
 			for ctx.Err() == nil {
-				resp, err := client.Do(kit.NewRequest(t, ctx, http.MethodGet, url, nil))
-				if err != nil {
-					continue
-				}
-				io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
+				kit.Text(client.Do(kit.NewRequest(t, ctx, http.MethodGet, url, nil)))
 			}
 		})
 	}
@@ -172,14 +165,5 @@ func startHAProxyLimiter(t *testing.T) (url string) {
 	http-after-response set-header X-RateLimit-Reset %[1]d
 	http-after-response set-header X-RateLimit-Remaining %%[sc_http_req_rate(0),neg,add(%[2]d)]
 	http-after-response set-header X-RateLimit-Remaining 0 if { sc_http_req_rate(0) gt %[2]d }
-`, int(limitWindow.Seconds()), limitQuota), startService(t))
-}
-
-// startService starts a service that responds to everything.
-func startService(t *testing.T) (url string) {
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "served")
-	}))
-	t.Cleanup(service.Close)
-	return service.URL
+`, int(limitWindow.Seconds()), limitQuota), httpfake.ServeTCP(t, "HTTP/1.1", kit.Respond(200, "served")).URL)
 }

@@ -2,7 +2,6 @@ package interop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -18,8 +17,6 @@ func rehttpPeer() peer {
 	}
 	on503 := rehttp.RetryStatuses(503)
 	onError := rehttp.RetryIsErr(func(err error) bool { return err != nil })
-	onDeadline := rehttp.RetryIsErr(func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
-	longest := func(n int64) int64 { return n - 1 }
 	twoSecondsEach := func(tr *rehttp.Transport) { tr.PerAttemptTimeout = 2 * time.Second }
 	preventRetry := func(tr *rehttp.Transport) { tr.PreventRetryWithBody = true }
 	keepsBody := func(p *played) string {
@@ -27,16 +24,6 @@ func rehttpPeer() peer {
 			count(len(p.at)), p.request.Body == p.body)
 	}
 	return peer{"rehttp", "github.com/PuerkitoBio/rehttp", rehttpOf(on503), []promise{
-		{says: "RetryMaxRetries(2) allows two retries", scene: scene{service: statuses(503)},
-			with: settings{everySecond}},
-		{says: "The delay is between 0 and base*2^n, at most max; here its longest",
-			scene:  scene{service: statuses(503), tell: (*played).attempts},
-			theirs: peers.Rehttp(2, on503, rehttp.ExpJitterDelayWithRand(time.Second, 1500*time.Millisecond, longest)),
-			with: settings{backoff("Exponential{Max: 1.5 s, Jitter: NoJitter}",
-				awsretry.Exponential{Max: 1500 * time.Millisecond, Jitter: awsretry.NoJitter})}},
-		{says: "RetryStatuses and RetryStatusInterval choose the statuses",
-			scene: scene{service: statuses(425, 200), tell: countOnly}, theirs: rehttpOf(rehttp.RetryStatuses(425)),
-			with: settings{retryStatus(425)}},
 		{says: "RetryHTTPMethods excludes POST",
 			scene: scene{
 				service: []step{{err: errConnReset}},
@@ -61,9 +48,7 @@ func rehttpPeer() peer {
 			theirs: rehttpOf(on503, preventRetry), with: settings{unbuffered}},
 		{says: "A RoundTripper does not modify the request",
 			scene: scene{service: statuses(503, 200), body: inMemory("the body"), tell: keepsBody}},
-		{says: "PerAttemptTimeout ends an attempt, which is retried", scene: scene{service: afterDelay(time.Hour)},
-			theirs: rehttpOf(onDeadline, twoSecondsEach), with: settings{twoSeconds, everySecond}},
-		{says: "… and its error is context.DeadlineExceeded",
+		{says: "PerAttemptTimeout ends with context.DeadlineExceeded",
 			scene: scene{service: []step{{status: 200, takes: time.Hour}}, tell: func(p *played) string {
 				return fmt.Sprintf("%s; says Timeout: %t", p.is(context.DeadlineExceeded), isTimeout(p.err))
 			}}, theirs: rehttpOf(on503, twoSecondsEach), with: settings{twoSeconds}},

@@ -46,11 +46,6 @@ func retryablehttpPeer() peer {
 				service: []step{{err: errConnReset}}, context: cancelAfter(300 * time.Millisecond),
 				tell: endedIn(context.Canceled, syscall.ECONNRESET),
 			}, with: settings{unjittered}},
-		{says: "… and so does a deadline",
-			scene: scene{
-				service: []step{{status: 503, content: "down"}}, context: deadlineIn(500 * time.Millisecond),
-				tell: endedIn(context.DeadlineExceeded),
-			}, with: settings{unjittered}},
 		{says: "CheckRetry decides what is retried", scene: scene{service: statuses(404, 200), tell: countOnly},
 			theirs: peers.Retryablehttp(func(c *retryablehttp.Client) {
 				c.CheckRetry = func(_ context.Context, resp *http.Response, err error) (bool, error) {
@@ -100,19 +95,5 @@ func retryablehttpPeer() peer {
 					return transport.Client.Do(wrapped)
 				})
 			}},
-		{says: "A hook sees each request and each response", scene: scene{service: statuses(500, 200), tell: allNotes},
-			theirs: func(b http.RoundTripper) http.RoundTripper {
-				p := b.(*played)
-				return peers.Retryablehttp(func(c *retryablehttp.Client) {
-					n := 0
-					c.RequestLogHook = func(_ retryablehttp.Logger, _ *http.Request, retry int) { n = retry + 1 }
-					c.ResponseLogHook = func(_ retryablehttp.Logger, resp *http.Response) {
-						p.note("attempt %d: %d", n, resp.StatusCode)
-					}
-				})(b)
-			},
-			ours: observing(func(p *played, a awsretry.Attempt) {
-				p.note("attempt %d: %d", a.Number, a.Response.StatusCode)
-			}), by: "Observe"},
 	}}
 }

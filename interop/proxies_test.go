@@ -104,91 +104,29 @@ func fullDuplex(proxy http.Handler) http.HandlerFunc {
 	}
 }
 
-// serveProxied starts a service in memory, and a reverse proxy in front of it
-// whose Transport has the AttemptTimeout.
-func serveProxied(t *testing.T, protocol string, service http.HandlerFunc, timeout time.Duration) *httpfake.Server {
-	t.Helper()
-	backend := httpfake.Serve(t, protocol, service)
-	backend.Base.ExpectContinueTimeout = 10 * time.Second
-	tr := kit.Retrying(backend.Base)
-	tr.AttemptTimeout = timeout
-	proxy := httpfake.Serve(t, protocol, fullDuplex(reverseProxy(t, backend.URL, tr)))
-	proxy.Base.ExpectContinueTimeout = 10 * time.Second
-	return proxy
-}
-
-// A client sees the announced trailers before it has read the body, and all of
-// them with their values afterwards. Bodies that are read ahead are no
-// exception.
-func TestReverseProxyTrailers(t *testing.T) {
-	const text = `{"message": "with trailers"}`
-	withTrailers := func(status int) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Trailer", "X-Announced")
-			w.WriteHeader(status)
-			io.WriteString(w, text)
-			w.Header().Set("X-Announced", "one")
-			w.Header().Set(http.TrailerPrefix+"X-Unannounced", "two")
-		}
-	}
-	services := map[int]http.HandlerFunc{200: failOnce(withTrailers(200)), 503: withTrailers(503)}
-	for status, service := range services {
-		for _, protocol := range []string{"HTTP/1.1", "h2c"} {
-			t.Run(fmt.Sprint(status, " ", protocol), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					proxy := serveProxied(t, protocol, service, 0)
-					resp := kit.Must[*http.Response](t)(proxy.Base.RoundTrip(proxy.Request(t, http.MethodGet, nil)))
-					if _, ok := resp.Trailer["X-Announced"]; !ok || len(resp.Trailer) != 1 {
-						t.Errorf("before the body: trailers %v, want only X-Announced", resp.Trailer)
-					}
-					if body := httpfake.ReadAll(t, resp); body != text || resp.StatusCode != status {
-						t.Errorf("status %d with %q", resp.StatusCode, body)
-					}
-					if resp.Trailer.Get("X-Announced") != "one" || resp.Trailer.Get("X-Unannounced") != "two" {
-						t.Errorf("after the body: trailers %v", resp.Trailer)
-					}
-				})
-			})
-		}
-	}
-}
-
-// A WebSocket is opened by the second attempt. AttemptTimeout ends with the
-// header of the 101, so it may last longer.
+// A WebSocket is opened by the second attempt, by its client or in a reverse
+// proxy. AttemptTimeout ends with the header of the 101, so it may last longer.
 func TestWebSocket(t *testing.T) {
-	service := func(t *testing.T) http.HandlerFunc {
-		return failOnce(func(w http.ResponseWriter, r *http.Request) {
-			conn, err := websocket.Accept(w, r, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer conn.CloseNow()
-			for err == nil {
-				var message []byte
-				if _, message, err = conn.Read(r.Context()); err == nil {
-					err = conn.Write(r.Context(), websocket.MessageText, message)
-				}
-			}
-		})
-	}
-	for name, start := range map[string]func(*testing.T) (http.RoundTripper, string){
-		"Transport with AttemptTimeout": func(t *testing.T) (http.RoundTripper, string) {
-			srv := httpfake.Serve(t, "HTTP/1.1", service(t))
-			return withTimeout(srv.Base), srv.URL
-		},
-		"reverse proxy": func(t *testing.T) (http.RoundTripper, string) {
-			srv := serveProxied(t, "HTTP/1.1", service(t), attemptTimeout)
-			return srv.Base, srv.URL
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, proxied := range []bool{false, true} {
+		t.Run(fmt.Sprint("proxied ", proxied), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, url := start(t)
-				conn, _, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{
-					HTTPClient: &http.Client{Transport: client},
-				})
+				srv := httpfake.Serve(t, "HTTP/1.1", failOnce(func(w http.ResponseWriter, r *http.Request) {
+					conn := kit.Must[*websocket.Conn](t)(websocket.Accept(w, r, nil))
+					defer conn.CloseNow()
+					for {
+						_, message, err := conn.Read(r.Context())
+						if err != nil || conn.Write(r.Context(), websocket.MessageText, message) != nil {
+							return
+						}
+					}
+				}))
+				url, rt := srv.URL, http.RoundTripper(withTimeout(srv.Base))
+				if proxied {
+					proxy := httpfake.Serve(t, "HTTP/1.1", fullDuplex(reverseProxy(t, srv.URL, rt)))
+					url, rt = proxy.URL, proxy.Base
+				}
+				options := &websocket.DialOptions{HTTPClient: &http.Client{Transport: rt}}
+				conn, _, err := websocket.Dial(t.Context(), url, options)
 				if err != nil {
 					t.Fatal(err)
 				}

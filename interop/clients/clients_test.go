@@ -28,41 +28,28 @@ type clientCase struct {
 	failed  func(error) bool // nil: the call must succeed
 }
 
-// A script has the handlers for one request after another. The last one
-// responds from then on.
-type script = []http.HandlerFunc
+type script = []http.HandlerFunc // for one request after another, the last one from then on
 
 // Of each client, one request is saved by the Transport, and another must not
 // be sent again.
 func TestThirdPartyClients(t *testing.T) {
+	// A payment is repeated only with its idempotency key, which stripe-go sends
+	// with every POST.
+	payments := services.Stripe
+	payments.Policy = awsretry.IdempotentOnly(payments.Policy)
 	for _, client := range []struct {
 		name    string
 		service services.Service
-		once    bool // nothing is executed twice
 		cases   []clientCase
 	}{
-		{"go-github", services.GitHub, false, githubCases()},
-		{"openai-go", services.OpenAI, false, openaiCases()},
-		// A payment is repeated only with its idempotency key, which stripe-go
-		// sends with every POST.
-		{"stripe-go", services.Stripe, true, stripeCases()},
+		{"go-github", services.GitHub, githubCases()},
+		{"openai-go", services.OpenAI, openaiCases()},
+		{"stripe-go", payments, stripeCases()},
 	} {
-		if client.once {
-			client.service.Policy = awsretry.IdempotentOnly(client.service.Policy)
-		}
-		saved, once := 0, 0
 		for _, c := range client.cases {
-			if c.sent > 1 && c.failed == nil {
-				saved++
-			} else if c.sent == 1 && c.failed != nil {
-				once++
-			}
 			t.Run(client.name+"/"+c.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { c.run(t, client.service) })
 			})
-		}
-		if saved == 0 || once == 0 {
-			t.Errorf("%s: %d requests are saved and %d are sent once; the cases must have both", client.name, saved, once)
 		}
 	}
 }

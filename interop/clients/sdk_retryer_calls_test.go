@@ -65,19 +65,6 @@ func sqsSend(ctx context.Context, cfg aws.Config) error {
 // sqsSent is the response to sqsSend.
 var sqsSent = sdkStep{body: `{"MessageId":"1","MD5OfMessageBody":"5d41402abc4b2a76b9719d911017c592"}`}
 
-// The code in a header of Amazon SQS, which its older protocol had, counts.
-func TestRetryerSQSHeader(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, u retryerUse) {
-		step := sdkStep{status: 403, header: map[string]string{"X-Amzn-Query-Error": "RequestThrottled;Sender"}}
-		stub := &sdkStub{steps: []sdkStep{step, sqsSent}}
-		r := newRetryer(t, awssdk.Config{Mode: awsretry.Adaptive})
-		err := sqsSend(t.Context(), u.config(r, "sqs.example", stub))
-		if state, _ := r.State(sqsPartition); err != nil || len(stub.sent) != 2 || !state.Limited {
-			t.Errorf("%d requests, limited by a rate: %v; %v", len(stub.sent), state.Limited, err)
-		}
-	})
-}
-
 // The SDK corrects its clock by the service's, which is an hour ahead, and signs
 // the request again.
 func TestRetryerClockSkew(t *testing.T) {

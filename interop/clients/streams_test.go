@@ -15,7 +15,6 @@ import (
 	"example.com/awsretry/services"
 	"github.com/anthropics/anthropic-sdk-go"
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/openai/openai-go/v3/responses"
 )
 
 // A stream is what a server sends, in pieces, each at once.
@@ -68,11 +67,6 @@ var (
 	chunk      = `data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"` + answer + `"},"finish_reason":null}]}` + "\n\n"
 	chunkEnd   = "data: [DONE]\n\n"
 	chunkError = `data: {"error":{"message":"overloaded","type":"server_error","code":null}}` + "\n\n"
-
-	created       = event("response.created", `{"type":"response.created","response":{"id":"r","object":"response","status":"in_progress","error":null,"output":[]},"sequence_number":0}`)
-	textDelta     = event("response.output_text.delta", `{"type":"response.output_text.delta","item_id":"i","output_index":0,"content_index":0,"delta":"`+answer+`","sequence_number":1}`)
-	responseEnd   = event("response.completed", `{"type":"response.completed","response":{"id":"r","object":"response","status":"completed","output":[]},"sequence_number":2}`)
-	responseError = event("error", `{"type":"error","code":"server_error","message":"no","param":null,"sequence_number":1}`)
 )
 
 func parts(all ...any) (s stream) {
@@ -113,17 +107,6 @@ func TestStreams(t *testing.T) {
 		}
 		return text, events.Err()
 	}
-	respond := func(client *http.Client, server string) (text string, err error) {
-		ai := newOpenAI(client, server, 0)
-		events := ai.Responses.NewStreaming(context.Background(), responses.ResponseNewParams{Model: "x"})
-		defer events.Close()
-		for events.Next() {
-			if e := events.Current(); e.Type == "response.output_text.delta" {
-				text += e.Delta
-			}
-		}
-		return text, events.Err()
-	}
 	for _, tt := range []struct {
 		name    string
 		service services.Service
@@ -141,9 +124,6 @@ func TestStreams(t *testing.T) {
 		}, true},
 		{"chat, an error before content", services.OpenAI, chatting, []stream{
 			parts(chunkStart, chunkError), parts(breaks), parts(chunkStart, halved(chunk), chunkEnd),
-		}, false},
-		{"responses, an error before content", services.OpenAI, respond, []stream{
-			parts(created, responseError), parts(created+textDelta, responseEnd),
 		}, false},
 	} {
 		for _, how := range []struct {

@@ -198,6 +198,8 @@ func haproxyDenying(rate, condition string) startThrottler {
 
 var tablePuts = flag.Int("puts", 0, "how many PUTs TestThrottleTable sends for each row; 0 skips the test")
 
+func revision2026(tr *awsretry.Transport) { tr.Revision = awsretry.Revision2026 }
+
 // putLibraries are the rows of the tables.
 var putLibraries = []struct {
 	name string
@@ -207,7 +209,9 @@ var putLibraries = []struct {
 	{"no retries", true, puttingWith(peers.Awsretry(func(tr *awsretry.Transport) { tr.MaxAttempts = 1 }))},
 	{"awsretry standard", true, puttingWith(peers.Awsretry())},
 	{"awsretry standard, `Revision2026`", true, puttingWith(peers.Awsretry(revision2026))},
-	{"awsretry standard, `Revision2026`, `LongPoll` always", false, puttingWith(peers.Awsretry(revision2026, longPoll))},
+	{"awsretry standard, `Revision2026`, `LongPoll` always", false, puttingWith(peers.Awsretry(revision2026, func(tr *awsretry.Transport) {
+		tr.LongPoll = func(*http.Request) bool { return true }
+	}))},
 	{"awsretry legacy", false, puttingWith(peers.Awsretry(inMode(awsretry.Legacy)))},
 	{"awsretry adaptive", false, puttingWith(peers.Awsretry(inMode(awsretry.Adaptive)))},
 	{"awsretry adaptive, `ScaledPacing`", false,
@@ -233,10 +237,6 @@ func inMode(mode awsretry.Mode) func(*awsretry.Transport) {
 func withPacing(pacing awsretry.Pacing) func(*awsretry.Transport) {
 	return func(tr *awsretry.Transport) { tr.RateLimit.Pacing = pacing }
 }
-
-func revision2026(tr *awsretry.Transport) { tr.Revision = awsretry.Revision2026 }
-
-func longPoll(tr *awsretry.Transport) { tr.LongPoll = func(*http.Request) bool { return true } }
 
 // throttlers are the servers that the tables are about.
 var throttlers = []struct {

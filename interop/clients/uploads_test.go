@@ -82,7 +82,7 @@ var uploads = []upload{
 			}
 			return err
 		}},
-	{"connect-go over HTTP/2", true, 8 << 20, 2, -1, sumHandler, sendMessage},
+	{"connect-go", true, 8 << 20, 2, -1, sumHandler, sendMessage},
 	{"minio-go", false, 3 << 20, 4, 8 << 20, storing(httputil.NewChunkedReader), putWithMinio},
 	{"minio-go, nothing buffered", false, 3 << 20, 4, -1, storing(httputil.NewChunkedReader), putWithMinio},
 }
@@ -180,8 +180,7 @@ func (s *slowBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *slowBody) Seek(offset int64, whence int) (int64, error) {
-	at, err := s.Reader.Seek(offset, whence)
-	s.at = at
-	return at, err
+func (s *slowBody) Seek(offset int64, whence int) (at int64, err error) {
+	s.at, err = s.Reader.Seek(offset, whence)
+	return s.at, err
 }

@@ -5,7 +5,6 @@ package kit
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -105,15 +104,6 @@ func Random(seed, size int) []byte {
 	data := make([]byte, size)
 	rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(data)
 	return data
-}
-
-// Gzipped returns the text, compressed.
-func Gzipped(text string) []byte {
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	io.WriteString(w, text)
-	w.Close()
-	return b.Bytes()
 }
 
 // Pause waits for d, or until ctx ends.
