@@ -3,7 +3,6 @@ package interop
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"syscall"
 	"time"
@@ -74,26 +73,5 @@ func retryablehttpPeer() peer {
 			ours: peers.Awsretry(func(tr *awsretry.Transport) {
 				tr.Prepare = func(req *http.Request, n int) error { req.Header.Set("X-Signature", fmt.Sprint(n)); return nil }
 			}), by: "Prepare"},
-		{says: "If a response handler fails, the request is repeated",
-			scene: scene{
-				service: []step{{status: 200, content: "half"}, {status: 200, content: "half and half"}},
-				tell:    number,
-			},
-			theirs: func(b http.RoundTripper) http.RoundTripper {
-				transport := peers.Retryablehttp()(b).(*retryablehttp.RoundTripper)
-				return httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					wrapped, err := retryablehttp.FromRequest(req)
-					if err != nil {
-						return nil, err
-					}
-					wrapped.SetResponseHandler(func(resp *http.Response) error {
-						if content, _ := io.ReadAll(resp.Body); string(content) == "half" {
-							return io.ErrUnexpectedEOF
-						}
-						return nil
-					})
-					return transport.Client.Do(wrapped)
-				})
-			}},
 	}}
 }

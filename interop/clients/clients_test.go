@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/interop/internal/kit"
 	"example.com/awsretry/services"
 	"github.com/google/go-github/v75/github"
@@ -196,13 +195,6 @@ func stripeCases() []clientCase {
 		})
 		return notWanted(err, err == nil && intent.ID == "pi_1", intent)
 	}
-	payWithoutKey := func(client *http.Client, server string) error {
-		return pay(&http.Client{Transport: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			req = req.Clone(req.Context())
-			req.Header.Del("Idempotency-Key")
-			return client.Transport.RoundTrip(req)
-		})}, server)
-	}
 	paid := kit.Respond(200, `{"id": "pi_1", "object": "payment_intent", "amount": 500}`)
 	fail := failing(`{"error": {"type": "api_error", "code": %q, "message": "…"}}`)
 	isCode := func(code stripe.ErrorCode) func(error) bool {
@@ -211,7 +203,7 @@ func stripeCases() []clientCase {
 	const locked, declined = "lock_timeout", "card_declined"
 	return []clientCase{
 		{"locked object", pay, script{fail(409, locked), paid}, 2, nil},
-		{"no response to a payment without a key, which gets one", payWithoutKey, script{kit.HangUp, paid}, 2, nil},
+		{"no response", pay, script{kit.HangUp, paid}, 2, nil},
 		{"declined card", pay, script{fail(402, declined)}, 1, isCode(declined)},
 	}
 }

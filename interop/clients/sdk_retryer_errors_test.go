@@ -21,29 +21,22 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// An sdkSend is an operation that has an effect each time it is sent.
-type sdkSend struct {
-	name     string
-	response string // of a success
-	call     func(ctx context.Context, cfg aws.Config) error
-}
-
-var sdkSends = []sdkSend{
-	{"SQS", sqsSent.body, sqsSend},
-	// A version that decodes its responses with encoding/json.
-	{"Step Functions 1.41", `{"executionArn":"arn:1","startDate":1700000000}`,
-		func(ctx context.Context, cfg aws.Config) error {
-			input := &sfn.StartExecutionInput{StateMachineArn: aws.String("arn:aws:states:us-east-1:1:stateMachine:m")}
-			_, err := sfn.NewFromConfig(cfg).StartExecution(ctx, input)
-			return err
-		}},
-}
-
 // Where the service has accepted a call with a 2xx, and its response breaks off,
 // the call is sent once, as by the SDK's own retryer. If the connection is reset
 // meanwhile, both retry.
 func TestRetryerAccepted(t *testing.T) {
-	for _, op := range sdkSends {
+	for _, op := range []struct {
+		name     string
+		response string // of a success
+		call     func(ctx context.Context, cfg aws.Config) error
+	}{
+		{"SQS", sqsSent.body, sqsSend},
+		// A version that decodes its responses with encoding/json.
+		{"Step Functions 1.41", `{"executionArn":"arn:1"}`, func(ctx context.Context, cfg aws.Config) error {
+			_, err := sfn.NewFromConfig(cfg).StartExecution(ctx, &sfn.StartExecutionInput{StateMachineArn: aws.String("arn")})
+			return err
+		}},
+	} {
 		for _, cut := range []struct {
 			name   string
 			half   bool  // of the JSON is sent
