@@ -10,8 +10,8 @@ TESTS := $(MODULES:%=test/%)
 # bench runs what the other modules race. interop and bench run whole, but without the race detector, for which their
 # many clients would be compiled again; make interop has it.
 RACES := $(patsubst %,race/%,$(filter-out bench interop,$(MODULES)))
-# The clients of services are apart, and make check runs them: their SDKs take two thirds of a minute to compile, which
-# make test does without.
+# The clients of services are apart, and make check runs them: their SDKs take more than two minutes of processor time to
+# compile, as much as half of what make test compiles.
 APART := retryablehttp/users interop/clients
 LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
 # The modules whose users would notice a change, and the packages of the root among them.

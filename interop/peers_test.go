@@ -159,15 +159,6 @@ func retryStatus(status int) setting {
 
 var errConnReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 
-// A timeoutError is a net.Error.
-type timeoutError struct{}
-
-func (timeoutError) Error() string { return "no response in time" }
-
-func (timeoutError) Timeout() bool { return true }
-
-func (timeoutError) Temporary() bool { return true }
-
 // cancelAfter returns the context of a caller who goes away.
 func cancelAfter(d time.Duration) func() (context.Context, context.CancelFunc) {
 	return func() (context.Context, context.CancelFunc) {

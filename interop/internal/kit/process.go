@@ -92,7 +92,7 @@ func (p *Process) Line(t testing.TB) string {
 func (p *Process) end() {
 	p.Stdin.Close()
 	p.Cmd.Process.Signal(syscall.SIGTERM)
-	timer := time.AfterFunc(3*time.Second, func() { p.Cmd.Process.Kill() })
+	timer := time.AfterFunc(3*time.Second, func() { _ = p.Cmd.Process.Kill() })
 	defer timer.Stop()
 	<-p.ended
 }

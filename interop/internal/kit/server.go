@@ -23,7 +23,7 @@ func Respond(status int, body string, header ...string) http.HandlerFunc {
 			w.Header().Set(header[i], header[i+1])
 		}
 		w.WriteHeader(status)
-		io.WriteString(w, body)
+		_, _ = io.WriteString(w, body)
 	}
 }
 
@@ -35,7 +35,7 @@ func HangUp(w http.ResponseWriter, _ *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		tcp.SetLinger(0)
+		_ = tcp.SetLinger(0)
 	}
 	conn.Close()
 }
