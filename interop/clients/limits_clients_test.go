@@ -66,7 +66,8 @@ func TestGithubAwaitsLimits(t *testing.T) {
 				if failed := slices.ContainsFunc(errs, refused); failed != tt.fails {
 					t.Errorf("the calls return %v", errs)
 				}
-				if !tt.fails && (service.served != calls || service.throttled > 0 || took > 2*calls/quota*window) {
+				most := time.Duration(1.5 * calls / (quota * (1 - tt.limits.Reserve)) * float64(window))
+				if !tt.fails && (service.served != calls || service.throttled > 0 || took > most) {
 					t.Errorf("%d served and %d throttled of %d in %v", service.served, service.throttled, calls, took)
 				}
 			})
