@@ -10,7 +10,10 @@ TESTS := $(MODULES:%=test/%)
 # bench runs what the other modules race. interop and bench run whole, but without the race detector, for which their
 # many clients would be compiled again; make interop has it.
 RACES := $(patsubst %,race/%,$(filter-out bench interop,$(MODULES)))
-LINTS := $(MODULES:%=lint/%) lint/tools lint/retryablehttp/users
+# The clients of services are apart, and make check runs them: their SDKs take more than two minutes of processor time to
+# compile, as much as half of what make test compiles.
+APART := retryablehttp/users interop/clients
+LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
 # The modules whose users would notice a change, and the packages of the root among them.
 API_MODULES := otelretry awssdk fleet deliveryqueue retryablehttp
 API_PACKAGES := . ./delivery ./delivery/letters ./poll ./services
@@ -34,13 +37,13 @@ help: ## This list
 demo: ## Real requests against a failing service on loopback, in under 20 seconds
 	cd cmd/awsretry && go run ./demo
 
-test: needs ## The tests of every module (4 minutes the first time), without the longest; says first which it skips for want of a server
+test: needs ## The tests of every module but the clients' (4 minutes the first time), without the longest; says first which it skips for want of a server
 	@$(PARALLEL) $(TESTS)
 
 check: ## All else that CI runs: the race detector, linters, other platforms, API listing, layers, rules, pictures
 	@command -v "$$(go env CC)" >/dev/null || { echo "the race detector needs a C compiler, and $$(go env CC) is not in PATH: install gcc or clang"; exit 1; }
 	@$(PARALLEL) $(RACES) whole/interop whole/bench lint crossvet pictures-check
-	@$(PARALLEL) whole/retryablehttp users # whose uploads would slow the others down
+	@$(PARALLEL) whole/retryablehttp users clients # whose uploads would slow the others down
 
 lint: format $(LINTS) api-check layers mutate-check ## Of these only formatting, linters, API listing, layers and rules
 
@@ -52,6 +55,9 @@ whole/interop whole/bench whole/retryablehttp: whole/%: compile/%
 
 users: ## The clients of Vault, Terraform and GitLab over retryablehttp, beside the original
 	@echo "== go test retryablehttp/users"; cd retryablehttp/users && go test -vet=off ./...
+
+clients: ## The SDKs of AWS and of other services over a Transport, and a network that fails; needs node, npm, nginx and haproxy
+	@echo "== go test interop/clients"; cd interop/clients && go test -vet=off ./...
 
 # What -short leaves out takes long and starts nothing at a time that other tests do not; make test runs it.
 $(RACES): race/%: compile-race/%
@@ -145,7 +151,8 @@ pairs: ## What simulate --from predicts of 33 pairs of settings, and what they t
 	cd interop && PAIRS=all go test -run '^TestPairs$$' -count 1 -v .
 
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
-	cd interop && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
+	cd interop && CI=true go test -race -count=1 -timeout 15m ./...
+	cd interop/clients && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 
 fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 	@for m in $(MODULES); do \
@@ -157,4 +164,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check $(TESTS) $(RACES) whole/interop whole/bench $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fuzz
+.PHONY: help demo test check $(TESTS) $(RACES) whole/interop whole/bench $(COMPILES) $(COMPILES_RACE) needs users clients compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fuzz

@@ -17,7 +17,7 @@ require (
 	example.com/awsretry/simulate v0.0.0
 	github.com/PuerkitoBio/rehttp v1.4.0
 	github.com/aws/aws-sdk-go-v2 v1.47.5
-	github.com/aws/smithy-go v1.28.8
+	github.com/aws/smithy-go v1.28.7
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/hashicorp/go-retryablehttp v0.7.8

@@ -24,7 +24,7 @@ func TestPageIsTested(t *testing.T) {
 	page := readPage(t, "../docs/DELIVERYQUEUE.md")
 
 	var examples strings.Builder
-	for _, name := range []string{"example_test.go", "otelqueue/example_test.go", "../interop/deadletter_sqs_test.go"} {
+	for _, name := range []string{"example_test.go", "otelqueue/example_test.go", "../interop/clients/deadletter_sqs_test.go"} {
 		examples.WriteString(readPage(t, name))
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page+readPage(t, "../docs/ENDPOINTS.md"), -1)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 )
 
 // content is longer than the buffers of net/http and the window of HTTP/2.
@@ -23,7 +24,6 @@ type bodyKind struct {
 	content   []byte
 	open      func(testing.TB) io.Reader // nil: no body
 	hasLength bool                       // the request says the length, which net/http cannot know
-	trailer   bool                       // the request sets the trailer X-Sent at the end of its body
 }
 
 var bodyKinds = []bodyKind{
@@ -31,26 +31,16 @@ var bodyKinds = []bodyKind{
 	{name: "bytes", content: content, open: func(testing.TB) io.Reader { return bytes.NewReader(content) }},
 	{name: "stream", content: content, open: openStream},
 	{name: "stream of known length", content: content, open: openStream, hasLength: true},
-	{name: "stream with a trailer", content: content, open: openStream, trailer: true},
 	fileOf(content),
 }
 
-func openStream(testing.TB) io.Reader { return streamOf(content) }
-
-// streamOf returns a reader whose content net/http cannot read twice.
-func streamOf[T string | []byte](content T) io.Reader {
-	return struct{ io.Reader }{bytes.NewReader([]byte(content))}
-}
+func openStream(testing.TB) io.Reader { return kit.StreamOf(content) }
 
 func fileOf(content []byte) bodyKind {
 	return bodyKind{name: "file", content: content, hasLength: true, open: func(t testing.TB) io.Reader {
 		path := filepath.Join(t.TempDir(), "body")
-		writeFile(t, path, content)
-		file, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return file
+		kit.WriteFile(t, path, content)
+		return kit.Must[*os.File](t)(os.Open(path))
 	}}
 }
 
@@ -75,10 +65,10 @@ type closeCounter interface{ Closes() int }
 func (k bodyKind) request(t testing.TB, ctx context.Context, url string) (*http.Request, closeCounter) {
 	t.Helper()
 	if k.open == nil {
-		return newRequest(t, ctx, http.MethodGet, url, nil), nil
+		return kit.NewRequest(t, ctx, http.MethodGet, url, nil), nil
 	}
 	r := k.open(t)
-	req := newRequest(t, ctx, http.MethodPut, url, r)
+	req := kit.NewRequest(t, ctx, http.MethodPut, url, r)
 	var counter closeCounter
 	if file, ok := r.(*os.File); ok {
 		body := &countedFile{File: file}
@@ -90,10 +80,6 @@ func (k bodyKind) request(t testing.TB, ctx context.Context, url string) (*http.
 	if k.hasLength {
 		req.ContentLength = int64(len(k.content))
 	}
-	if k.trailer {
-		req.Trailer = http.Header{"X-Sent": nil}
-		req.Body = &endWatcher{req.Body, func() { req.Trailer.Set("X-Sent", "all") }}
-	}
 	return req, counter
 }
 
@@ -103,7 +89,7 @@ func wantClosedOnce(t testing.TB, body closeCounter) {
 	if body == nil {
 		return
 	}
-	if !eventually(func() bool { return body.Closes() > 0 }) || body.Closes() != 1 {
+	if !kit.Eventually(func() bool { return body.Closes() > 0 }) || body.Closes() != 1 {
 		t.Errorf("the caller's body was closed %d times, want 1", body.Closes())
 	}
 }
@@ -119,18 +105,4 @@ func (f *countedFile) Closes() int { return int(f.closes.Load()) }
 func (f *countedFile) Close() error {
 	f.closes.Add(1)
 	return f.File.Close()
-}
-
-// An endWatcher calls ended before its Read returns io.EOF.
-type endWatcher struct {
-	io.ReadCloser
-	ended func()
-}
-
-func (e *endWatcher) Read(p []byte) (int, error) {
-	n, err := e.ReadCloser.Read(p)
-	if err == io.EOF {
-		e.ended()
-	}
-	return n, err
 }

@@ -1,5 +1,5 @@
-// Package interop has only tests: awsretry with the clients, servers and
-// libraries of others, and with the faults of real networks. make test
-// runs them, make check with the race detector, and make interop with a minute of
-// chaos.
+// Package interop has only tests: awsretry with the servers, proxies and
+// libraries of others. make test runs them, but for the longest, which make
+// check adds, and make interop runs them with the race detector. Those of the
+// SDKs of services are in clients.
 package interop

@@ -5,12 +5,15 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
+	"example.com/awsretry/interop/internal/peers"
 	"github.com/PuerkitoBio/rehttp"
 )
 
@@ -25,42 +28,41 @@ func TestHerd(t *testing.T) {
 	spread := func(tr *awsretry.Transport) { tr.RetryAfterSpread = closedFor }
 	for _, tt := range []struct {
 		name string
-		wrap wrapper
+		wrap peers.Wrap
 		ours bool // nothing arrives in the 5 s
 	}{
-		{"go-retryablehttp", retryablehttpOf(), false},
-		{"rehttp", rehttpWith(rehttp.RetryStatuses(429), rehttp.ExpJitterDelay(time.Second, 20*time.Second)), false},
-		{"failsafe-go", failsafeOf(), false},
-		{"awsretry", awsretryOf(withoutQuota), false},
-		{"awsretry, `ShareRetryAfter`", awsretryOf(withoutQuota, share), true},
-		{"awsretry, `ShareRetryAfter`, `RetryAfterSpread: 5 * time.Second`", awsretryOf(withoutQuota, share, spread), true},
+		{"go-retryablehttp", peers.Retryablehttp(), false},
+		{"rehttp", peers.Rehttp(2, rehttp.RetryStatuses(429), rehttp.ExpJitterDelay(time.Second, 20*time.Second)), false},
+		{"failsafe-go", peers.Failsafe(), false},
+		{"awsretry", peers.Awsretry(withoutQuota), false},
+		{"awsretry, `ShareRetryAfter`", peers.Awsretry(withoutQuota, share), true},
+		{"awsretry, `ShareRetryAfter`, `RetryAfterSpread: 5 * time.Second`", peers.Awsretry(withoutQuota, share, spread), true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := &herd{start: time.Now(), called: map[string]time.Time{}, perSecond: map[time.Duration]int{}}
-			client := &http.Client{Transport: tt.wrap(httpfake.Base(h.serve), nil)}
+			client := &http.Client{Transport: tt.wrap(h)}
 			var all sync.WaitGroup
+			var succeeded atomic.Int32
 			for i := range 400 {
 				all.Go(func() {
 					if i >= 200 { // spread over the 5 s; the first responses come after 1 ms
 						time.Sleep(time.Duration(i-200)*closedFor/201 + 2*time.Millisecond)
 					}
-					resp, err := client.Get(fmt.Sprint("http://service.example/", i))
-					if err == nil {
-						resp.Body.Close()
-						h.end(resp.StatusCode)
+					if _, err := kit.Text(client.Get(fmt.Sprint("http://service.example/", i))); err == nil {
+						succeeded.Add(1)
 					}
 				})
 			}
 			all.Wait()
 			fmt.Fprintf(&table, "| %s | %d | %d | %d | %d | %d |\n",
-				tt.name, h.during, h.early, h.atOnce, h.busiest, h.succeeded)
-			if tt.ours && (h.during > 0 || h.succeeded != 400) || h.early > 0 && strings.HasPrefix(tt.name, "awsretry") {
-				t.Errorf("%s: %d sent in the 5 s, %d retried early, %d succeeded", tt.name, h.during, h.early, h.succeeded)
+				tt.name, h.during, h.early, h.atOnce, h.busiest, succeeded.Load())
+			if tt.ours && (h.during > 0 || succeeded.Load() != 400) || h.early > 0 && strings.HasPrefix(tt.name, "awsretry") {
+				t.Errorf("%s: %d sent in the 5 s, %d retried early, %d succeeded", tt.name, h.during, h.early, succeeded.Load())
 			}
 		})
 	}
 	t.Log(table.String())
-	updateDocument(t, "TestHerd", "herd.md", "When all clients get the same second", table.String())
+	kit.Page{File: "herd.md", Title: "When all clients get the same second", By: "interop TestHerd"}.Update(t, table.String())
 }
 
 // withoutQuota makes awsretry like the peers, which have no quota.
@@ -74,12 +76,11 @@ type herd struct {
 	called                         map[string]time.Time
 	during, early, atOnce, busiest int // requests: see the header of the table
 	perSecond                      map[time.Duration]int
-	succeeded                      int
 }
 
 const closedFor = 5 * time.Second
 
-func (h *herd) serve(req *http.Request) (*http.Response, error) {
+func (h *herd) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp := httpfake.Response(req, 200, http.NoBody)
 	if h.arrive(req.URL.Path) {
 		resp = httpfake.Response(req, 429, http.NoBody, "Retry-After", "5")
@@ -111,12 +112,4 @@ func (h *herd) arrive(caller string) (closed bool) {
 		h.atOnce++
 	}
 	return false
-}
-
-func (h *herd) end(status int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if status == 200 {
-		h.succeeded++
-	}
 }

@@ -3,12 +3,10 @@ package interop
 import (
 	"bytes"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"sync"
@@ -17,7 +15,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 )
@@ -34,11 +32,11 @@ func TestHTTP3Faults(t *testing.T) {
 		{"restart", func(s *http3Server) { s.end(); s.begin() }, []int{1, 2}},
 		{"vanish and restart", func(s *http3Server) { s.conn.deaf.Store(true); s.end(); s.begin() }, []int{2, 3}},
 	} {
-		for _, kind := range bodyKinds {
+		for _, kind := range []bodyKind{bodyKinds[2], fileOf(content)} {
 			t.Run(tt.name+"/"+kind.name, func(t *testing.T) {
 				server, h3 := serveHTTP3(t, echo)
-				tr := retrying(h3)
-				if _, err := getText(t.Context(), &http.Client{Transport: tr}, server.url()); err != nil {
+				tr := kit.Retrying(h3)
+				if _, err := kit.Text((&http.Client{Transport: tr}).Get(server.url())); err != nil {
 					t.Fatal(err)
 				}
 				tt.fault(server)
@@ -46,10 +44,7 @@ func TestHTTP3Faults(t *testing.T) {
 				attempts := 0
 				ctx := awsretry.WithObserver(t.Context(), func(awsretry.Attempt) { attempts++ })
 				req, body := kind.request(t, ctx, server.url())
-				resp, err := tr.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				resp := kit.Must[*http.Response](t)(tr.RoundTrip(req))
 				defer resp.Body.Close()
 				got, err := io.ReadAll(resp.Body)
 				var late *http3.Error
@@ -66,25 +61,6 @@ func TestHTTP3Faults(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A server vanishes while a stream is sent to it. The attempts end with their
-// time-outs.
-func TestHTTP3Gone(t *testing.T) {
-	var vanishing atomic.Pointer[deafConn]
-	server, h3 := serveHTTP3(t, func(w http.ResponseWriter, r *http.Request) {
-		io.CopyN(io.Discard, r.Body, 1000)
-		vanishing.Load().deaf.Store(true)
-	})
-	vanishing.Store(server.conn)
-	tr := retrying(h3)
-	tr.AttemptTimeout = 200 * time.Millisecond
-	body := httpfake.NewBody(openPipe(t))
-	_, err := tr.RoundTrip(newRequest(t, t.Context(), http.MethodPut, server.url(), body))
-	if !isTimeout(err) {
-		t.Errorf("the error is %v, want a time-out", err)
-	}
-	wantClosedOnce(t, body)
 }
 
 // An http3Server can restart on its port, vanish from the network, and reject
@@ -123,20 +99,12 @@ func (c *deafConn) WriteTo(p []byte, to net.Addr) (int, error) {
 	return c.PacketConn.WriteTo(p, to)
 }
 
-// certificate returns a certificate for example.com and loopback addresses, and
-// a pool that trusts it.
-var certificate = sync.OnceValues(func() (tls.Certificate, *x509.CertPool) {
-	srv := httptest.NewTLSServer(http.NotFoundHandler())
-	defer srv.Close()
-	return srv.TLS.Certificates[0], srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-})
-
 // serveHTTP3 starts a server on loopback. It returns the server and a client.
 // Both end with the test, which must leave no goroutine of awsretry.
 func serveHTTP3(t *testing.T, service http.HandlerFunc) (*http3Server, *http3.Transport) {
 	t.Helper()
 	os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true") // the buffer is the system's choice
-	cert, roots := certificate()
+	cert, roots := kit.Certificate()
 	s := &http3Server{
 		t:       t,
 		service: service,
@@ -151,7 +119,7 @@ func serveHTTP3(t *testing.T, service http.HandlerFunc) (*http3Server, *http3.Tr
 	t.Cleanup(func() {
 		client.Close()
 		s.end()
-		wantNoGoroutines(t)
+		kit.WantNoGoroutines(t)
 	})
 	return s, client
 }
@@ -160,10 +128,7 @@ func (s *http3Server) url() string { return "https://" + s.addr.String() + "/" }
 
 // begin serves on the address. The first time, it takes a free port.
 func (s *http3Server) begin() {
-	packets, err := net.ListenPacket("udp", s.addr.String())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	packets := kit.Must[net.PacketConn](s.t)(net.ListenPacket("udp", s.addr.String()))
 	s.addr, s.conn = packets.LocalAddr(), &deafConn{PacketConn: packets}
 	s.server = &http3.Server{TLSConfig: s.config, Handler: s}
 	server, conn := s.server, s.conn

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 	"example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/scenario"
 	"example.com/awsretry/simulate/traffic"
@@ -108,7 +110,7 @@ var pairs = []pair{
 // TestPairs records one setting against a real service over loopback, predicts
 // what another one does, and runs that.
 func TestPairs(t *testing.T) {
-	takesLong(t)
+	kit.TakesLong(t)
 	const daily, together = 9, 9
 	all := pairs[:daily]
 	if os.Getenv("PAIRS") == "all" {
@@ -206,7 +208,7 @@ func (p pair) run(t *testing.T, setting string) (r real) {
 	tr.AttemptTimeout = p.impatience
 	tr.Observe = awsretry.LogAllTo(slog.New(slog.NewJSONHandler(until, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	var attempts atomic.Int64
-	tr.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
+	tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		if time.Now().Before(end) {
 			attempts.Add(1)
 		}
@@ -222,7 +224,7 @@ func (p pair) run(t *testing.T, setting string) (r real) {
 		}
 		defer done()
 		began := time.Now()
-		resp, err := tr.RoundTrip(newRequest(t, own, http.MethodGet, server.URL, nil))
+		resp, err := tr.RoundTrip(kit.NewRequest(t, own, http.MethodGet, server.URL, nil))
 		if err == nil {
 			_, err = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
@@ -281,10 +283,6 @@ func (u writerUntil) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // transportOf returns the Transport of a setting's short form.
 func transportOf(t *testing.T, setting string) *awsretry.Transport {
@@ -379,10 +377,7 @@ func (p pair) judge(t *testing.T, made prediction) (trusted bool, missed []strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := scenario.ParseSetting(p.next)
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := kit.Must[scenario.Setting](t)(scenario.ParseSetting(p.next))
 	s := f.Scenario
 	s.Settings = []scenario.Setting{s.Settings[0], next}
 	var present []simulate.Outcome

@@ -2,65 +2,28 @@ package interop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/interop/internal/peers"
 	"github.com/PuerkitoBio/rehttp"
 )
 
-// rehttpOf returns a wrapper with the Transport of rehttp, which retries twice
-// at most, with delays of a second.
-func rehttpOf(retry rehttp.RetryFn, set ...func(*rehttp.Transport)) wrapper {
-	return rehttpWith(retry, rehttp.ConstDelay(time.Second), set...)
-}
-
-func rehttpWith(retry rehttp.RetryFn, delay rehttp.DelayFn, set ...func(*rehttp.Transport)) wrapper {
-	return func(b http.RoundTripper, _ *played) http.RoundTripper {
-		t := rehttp.NewTransport(b, rehttp.RetryAll(rehttp.RetryMaxRetries(2), retry), delay)
-		for _, s := range set {
-			s(t)
-		}
-		return t
-	}
-}
-
 func rehttpPeer() peer {
+	rehttpOf := func(retry rehttp.RetryFn, set ...func(*rehttp.Transport)) peers.Wrap {
+		return peers.Rehttp(2, retry, rehttp.ConstDelay(time.Second), set...)
+	}
 	on503 := rehttp.RetryStatuses(503)
 	onError := rehttp.RetryIsErr(func(err error) bool { return err != nil })
-	onDeadline := rehttp.RetryIsErr(func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
-	longest := func(n int64) int64 { return n - 1 }
 	twoSecondsEach := func(tr *rehttp.Transport) { tr.PerAttemptTimeout = 2 * time.Second }
 	preventRetry := func(tr *rehttp.Transport) { tr.PreventRetryWithBody = true }
-	closed := func(p *played) string {
-		n := 0
-		for _, body := range p.bodies {
-			n += min(body.Closes(), 1)
-		}
-		return fmt.Sprintf("%d responses, %d closed", len(p.at), n)
-	}
 	keepsBody := func(p *played) string {
 		return fmt.Sprintf("%s, and the request's Body is the caller's own: %t",
 			count(len(p.at)), p.request.Body == p.body)
 	}
 	return peer{"rehttp", "github.com/PuerkitoBio/rehttp", rehttpOf(on503), []promise{
-		{says: "RetryMaxRetries(2) allows two retries", scene: scene{service: statuses(503)},
-			with: settings{everySecond}},
-		{says: "The last response is returned as it is", scene: scene{service: outage, tell: countOnly}},
-		{says: "A response that is retried is closed", scene: scene{service: statuses(503, 503, 200), tell: closed}},
-		{says: "The delay is between 0 and base*2^n, at most max; here its longest",
-			scene:  scene{service: statuses(503), tell: (*played).attempts},
-			theirs: rehttpWith(on503, rehttp.ExpJitterDelayWithRand(time.Second, 1500*time.Millisecond, longest)),
-			with: settings{backoff("Exponential{Max: 1.5 s, Jitter: NoJitter}",
-				awsretry.Exponential{Max: 1500 * time.Millisecond, Jitter: awsretry.NoJitter})}},
-		{says: "RetryStatuses and RetryStatusInterval choose the statuses",
-			scene: scene{service: statuses(425, 200), tell: countOnly}, theirs: rehttpOf(rehttp.RetryStatuses(425)),
-			with: settings{retryStatus(425)}},
-		{says: "The function that decides sees successes, too",
-			scene:  scene{service: statuses(202, 202, 200), tell: countOnly},
-			theirs: rehttpOf(rehttp.RetryStatuses(202)), with: settings{retryStatus(202)}},
 		{says: "RetryHTTPMethods excludes POST",
 			scene: scene{
 				service: []step{{err: errConnReset}},
@@ -69,9 +32,7 @@ func rehttpPeer() peer {
 				tell:    countOnly,
 			}, theirs: rehttpOf(rehttp.RetryAll(rehttp.RetryHTTPMethods("GET", "PUT"), onError)),
 			with: settings{idempotentOnly}},
-		{says: "RetryTimeoutErr retries time-outs", scene: scene{service: afterError(timeoutError{}), tell: countOnly},
-			theirs: rehttpOf(rehttp.RetryTimeoutErr())},
-		{says: "… and no other error", scene: scene{service: afterError(errConnReset), tell: number},
+		{says: "RetryTimeoutErr retries time-outs, and no other error", scene: scene{service: afterError(errConnReset), tell: number},
 			theirs: rehttpOf(rehttp.RetryTimeoutErr()),
 			with: settings{withPolicy(func(a *awsretry.Attempt) awsretry.Class {
 				if class := awsretry.DefaultPolicy(a); a.Err == nil || class == awsretry.Timeout {
@@ -79,10 +40,6 @@ func rehttpPeer() peer {
 				}
 				return awsretry.Permanent
 			})}},
-		{says: "A body is buffered, and each attempt sends the whole body",
-			scene: scene{service: statuses(503, 200), body: aStream("the body"), tell: whole("the body")}},
-		{says: "… before the first attempt",
-			scene: scene{service: statuses(200), body: slowly("written while it is sent"), tell: sentAfter}},
 		{says: "PreventRetryWithBody sends a body once, without a buffer",
 			scene:  scene{service: statuses(503, 200), body: aStream("the body"), tell: whole("the body")},
 			theirs: rehttpOf(on503, preventRetry), with: settings{unbuffered}},
@@ -91,36 +48,19 @@ func rehttpPeer() peer {
 			theirs: rehttpOf(on503, preventRetry), with: settings{unbuffered}},
 		{says: "A RoundTripper does not modify the request",
 			scene: scene{service: statuses(503, 200), body: inMemory("the body"), tell: keepsBody}},
-		{says: "PerAttemptTimeout ends an attempt, which is retried", scene: scene{service: afterDelay(time.Hour)},
-			theirs: rehttpOf(onDeadline, twoSecondsEach), with: settings{twoSeconds, everySecond}},
-		{says: "… and its error is context.DeadlineExceeded",
+		{says: "PerAttemptTimeout ends with context.DeadlineExceeded",
 			scene: scene{service: []step{{status: 200, takes: time.Hour}}, tell: func(p *played) string {
 				return fmt.Sprintf("%s; says Timeout: %t", p.is(context.DeadlineExceeded), isTimeout(p.err))
 			}}, theirs: rehttpOf(on503, twoSecondsEach), with: settings{twoSeconds}},
-		{says: "An overall deadline ends the call earlier",
-			scene: scene{
-				service: afterDelay(time.Hour),
-				context: deadlineIn(500 * time.Millisecond), tell: endedIn(context.DeadlineExceeded),
-			}, theirs: rehttpOf(on503, twoSecondsEach), with: settings{twoSeconds}},
 		{says: "A cancel ends the delay",
 			scene: scene{
 				service: statuses(503),
 				context: cancelAfter(300 * time.Millisecond),
 				tell:    endedIn(context.Canceled),
 			}, with: settings{everySecond}},
-		{says: "RetryAll and RetryAny combine conditions",
-			scene:  scene{service: append(statuses(503), afterError(timeoutError{})...), tell: countOnly},
-			theirs: rehttpOf(rehttp.RetryAny(on503, rehttp.RetryTimeoutErr())),
-			with: settings{withPolicy(func(a *awsretry.Attempt) awsretry.Class {
-				class := awsretry.DefaultPolicy(a)
-				if class == awsretry.Timeout || a.Response != nil && a.Response.StatusCode == 503 {
-					return class
-				}
-				return awsretry.Success
-			})}},
-		{says: "… and without RetryMaxRetries, retries do not end",
+		{says: "Without RetryMaxRetries, retries do not end",
 			scene: scene{service: append(statuses(many503(300)...), success), tell: countOnly},
-			theirs: func(b http.RoundTripper, _ *played) http.RoundTripper {
+			theirs: func(b http.RoundTripper) http.RoundTripper {
 				return rehttp.NewTransport(b, on503, rehttp.ConstDelay(time.Second))
 			}, with: settings{manyAttempts, everySecond}},
 	}}

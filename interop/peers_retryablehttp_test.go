@@ -2,44 +2,23 @@ package interop
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"syscall"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/peers"
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// retryablehttpOf returns a wrapper with the RoundTripper of go-retryablehttp.
-func retryablehttpOf(set ...func(*retryablehttp.Client)) wrapper {
-	return func(b http.RoundTripper, _ *played) http.RoundTripper {
-		client := retryablehttp.NewClient()
-		client.HTTPClient = &http.Client{Transport: b}
-		client.Logger = nil
-		for _, s := range set {
-			s(client)
-		}
-		return &retryablehttp.RoundTripper{Client: client}
-	}
-}
-
 func retryablehttpPeer() peer {
 	large := httpfake.Text(3 << 20)
-	untrusted := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
-	return peer{"go-retryablehttp", "github.com/hashicorp/go-retryablehttp", retryablehttpOf(), []promise{
-		{says: "A connection error is retried", scene: scene{service: afterError(errConnReset), tell: countOnly}},
+	return peer{"go-retryablehttp", "github.com/hashicorp/go-retryablehttp", peers.Retryablehttp(), []promise{
 		{says: "Responses of the 500 range are retried",
 			scene: scene{service: statuses(500, 502, 503, 504, 200), tell: countOnly}, with: settings{fiveAttempts}},
-		{says: "… except 501", scene: scene{service: statuses(501, 200)}},
 		{says: "… and 505 is among them", scene: scene{service: statuses(505, 200), tell: countOnly}},
-		{says: "The caller interprets any other response",
-			scene: scene{service: []step{{status: 404, content: "no such thing"}}}},
 		{says: "A 429 is retried after the seconds in its Retry-After", scene: scene{service: retryAfter(429, "7")},
 			with: settings{unspread}},
 		{says: "Only on 429 and 503 Retry-After is obeyed; here a 500 has it",
@@ -54,12 +33,10 @@ func retryablehttpPeer() peer {
 			scene: scene{service: outage, tell: countOnly}, with: settings{fiveAttempts}},
 		{says: "… unless PassthroughErrorHandler is set, which returns the response",
 			scene: scene{service: outage, tell: countOnly},
-			theirs: retryablehttpOf(
+			theirs: peers.Retryablehttp(
 				func(c *retryablehttp.Client) { c.ErrorHandler = retryablehttp.PassthroughErrorHandler },
 			), with: settings{fiveAttempts}},
-		{says: "Each attempt sends the whole body",
-			scene: scene{service: statuses(503, 200), body: inMemory("the body"), tell: whole("the body")}},
-		{says: "… even if it is a long stream",
+		{says: "Each attempt sends the whole body, even of a long stream",
 			scene: scene{service: statuses(503, 200), body: aStream(large), tell: whole(large)}},
 		{says: "… which is read before the first request is sent",
 			scene: scene{service: statuses(200), body: slowly("written while it is sent"), tell: sentAfter}},
@@ -68,20 +45,15 @@ func retryablehttpPeer() peer {
 				service: []step{{err: errConnReset}}, context: cancelAfter(300 * time.Millisecond),
 				tell: endedIn(context.Canceled, syscall.ECONNRESET),
 			}, with: settings{unjittered}},
-		{says: "… and so does a deadline",
-			scene: scene{
-				service: []step{{status: 503, content: "down"}}, context: deadlineIn(500 * time.Millisecond),
-				tell: endedIn(context.DeadlineExceeded),
-			}, with: settings{unjittered}},
 		{says: "CheckRetry decides what is retried", scene: scene{service: statuses(404, 200), tell: countOnly},
-			theirs: retryablehttpOf(func(c *retryablehttp.Client) {
+			theirs: peers.Retryablehttp(func(c *retryablehttp.Client) {
 				c.CheckRetry = func(_ context.Context, resp *http.Response, err error) (bool, error) {
 					return err == nil && resp.StatusCode == 404, nil
 				}
 			}), with: settings{retryStatus(404)}},
 		{says: "The caller can choose the function for delays",
 			scene: scene{service: statuses(500), tell: (*played).attempts},
-			theirs: retryablehttpOf(func(c *retryablehttp.Client) {
+			theirs: peers.Retryablehttp(func(c *retryablehttp.Client) {
 				c.Backoff, c.RetryWaitMin, c.RetryWaitMax = retryablehttp.LinearJitterBackoff, time.Second, time.Second
 			}),
 			with: settings{fiveAttempts, backoff("BackoffFunc",
@@ -92,53 +64,14 @@ func retryablehttpPeer() peer {
 			scene: scene{service: statuses(500, 500, 200), tell: func(p *played) string {
 				return fmt.Sprintf("signatures %q", p.signed)
 			}},
-			theirs: func(b http.RoundTripper, p *played) http.RoundTripper {
+			theirs: func(b http.RoundTripper) http.RoundTripper {
 				n := 1
-				return retryablehttpOf(func(c *retryablehttp.Client) {
+				return peers.Retryablehttp(func(c *retryablehttp.Client) {
 					c.PrepareRetry = func(req *http.Request) error { n++; req.Header.Set("X-Signature", fmt.Sprint(n)); return nil }
-				})(b, p)
+				})(b)
 			},
-			ours: awsretryOf(func(tr *awsretry.Transport) {
+			ours: peers.Awsretry(func(tr *awsretry.Transport) {
 				tr.Prepare = func(req *http.Request, n int) error { req.Header.Set("X-Signature", fmt.Sprint(n)); return nil }
 			}), by: "Prepare"},
-		{says: "A request to an untrusted server is not retried",
-			scene: scene{service: []step{{err: untrusted}}, tell: func(p *played) string {
-				var unknown x509.UnknownAuthorityError
-				return fmt.Sprintf("%s → x509.UnknownAuthorityError: %t", number(p), errors.As(p.err, &unknown))
-			}}},
-		{says: "If a response handler fails, the request is repeated",
-			scene: scene{
-				service: []step{{status: 200, content: "half"}, {status: 200, content: "half and half"}},
-				tell:    number,
-			},
-			theirs: func(b http.RoundTripper, p *played) http.RoundTripper {
-				transport := retryablehttpOf()(b, p).(*retryablehttp.RoundTripper)
-				return httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					wrapped, err := retryablehttp.FromRequest(req)
-					if err != nil {
-						return nil, err
-					}
-					wrapped.SetResponseHandler(func(resp *http.Response) error {
-						if content, _ := io.ReadAll(resp.Body); string(content) == "half" {
-							return io.ErrUnexpectedEOF
-						}
-						return nil
-					})
-					return transport.Client.Do(wrapped)
-				})
-			}},
-		{says: "A hook sees each request and each response", scene: scene{service: statuses(500, 200), tell: allNotes},
-			theirs: func(b http.RoundTripper, p *played) http.RoundTripper {
-				return retryablehttpOf(func(c *retryablehttp.Client) {
-					n := 0
-					c.RequestLogHook = func(_ retryablehttp.Logger, _ *http.Request, retry int) { n = retry + 1 }
-					c.ResponseLogHook = func(_ retryablehttp.Logger, resp *http.Response) {
-						p.note("attempt %d: %d", n, resp.StatusCode)
-					}
-				})(b, p)
-			},
-			ours: observing(func(p *played, a awsretry.Attempt) {
-				p.note("attempt %d: %d", a.Number, a.Response.StatusCode)
-			}), by: "Observe"},
 	}}
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
+	"example.com/awsretry/interop/internal/peers"
 )
 
 // A scene is a service and the calls to it, in virtual time.
@@ -60,11 +62,10 @@ func statuses(all ...int) []step {
 }
 
 // play runs the scene with a library, and returns what tell tells.
-func (s scene) play(t *testing.T, wrap wrapper) (result string) {
+func (s scene) play(t *testing.T, wrap peers.Wrap) (result string) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &played{began: time.Now()}
-		service := httpfake.Base(func(req *http.Request) (*http.Response, error) { return s.serve(p, req) })
-		client := &http.Client{Transport: wrap(service, p)}
+		p := &played{scene: s, began: time.Now()}
+		client := &http.Client{Transport: wrap(p)}
 		for range max(s.calls, 1) {
 			s.call(t, p, client)
 		}
@@ -78,18 +79,18 @@ func (s scene) play(t *testing.T, wrap wrapper) (result string) {
 	return result
 }
 
-func (s scene) serve(p *played, req *http.Request) (*http.Response, error) {
+// RoundTrip does what the service does with a request.
+func (p *played) RoundTrip(req *http.Request) (*http.Response, error) {
 	p.mu.Lock()
 	p.at = append(p.at, time.Since(p.began))
 	p.signed = append(p.signed, req.Header.Get("X-Signature"))
-	act := s.service[min(len(p.at), len(s.service))-1]
+	act := p.scene.service[min(len(p.at), len(p.scene.service))-1]
 	p.mu.Unlock()
 	sent, err := httpfake.Receive(req)
 	if err != nil {
 		return nil, err
 	}
-	pause(req.Context(), act.takes)
-	body := httpfake.NewBody(strings.NewReader(act.content))
+	kit.Pause(req.Context(), act.takes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sent = append(p.sent, sent)
@@ -99,8 +100,7 @@ func (s scene) serve(p *played, req *http.Request) (*http.Response, error) {
 	if act.status == 0 {
 		return nil, act.err
 	}
-	p.bodies = append(p.bodies, body)
-	return httpfake.Response(req, act.status, body, act.header...), nil
+	return httpfake.Response(req, act.status, io.NopCloser(strings.NewReader(act.content)), act.header...), nil
 }
 
 func (s scene) call(t *testing.T, p *played, client *http.Client) {
@@ -116,7 +116,7 @@ func (s scene) call(t *testing.T, p *played, client *http.Client) {
 	if s.method != "" {
 		method = s.method
 	}
-	p.request = newRequest(t, ctx, method, "http://service.example/thing", body)
+	p.request = kit.NewRequest(t, ctx, method, "http://service.example/thing", body)
 	p.body = p.request.Body
 	p.calls++
 	p.resp, p.err = client.Do(p.request)
@@ -126,8 +126,10 @@ func (s scene) call(t *testing.T, p *played, client *http.Client) {
 	}
 }
 
-// played is what happened in a scene.
+// played is what happened in a scene. It is the RoundTripper that a library
+// wraps.
 type played struct {
+	scene   scene
 	began   time.Time
 	request *http.Request // of the last call, as are the fields below
 	body    io.ReadCloser // of request, at first
@@ -139,9 +141,8 @@ type played struct {
 
 	mu     sync.Mutex // guards the fields below
 	at     []time.Duration
-	sent   []string         // the request bodies of the attempts
-	signed []string         // their X-Signature
-	bodies []*httpfake.Body // of the responses
+	sent   []string // the request bodies of the attempts
+	signed []string // their X-Signature
 	notes  []string
 }
 

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,13 +16,14 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
-	gocmp "github.com/google/go-cmp/cmp"
+	"example.com/awsretry/interop/internal/kit"
+	"example.com/awsretry/interop/internal/peers"
 )
 
 // A peer is a library for retries, with what it promises.
 type peer struct {
 	name, module string
-	wrap         wrapper // its default settings
+	wrap         peers.Wrap // its default settings
 	promises     []promise
 }
 
@@ -32,34 +32,26 @@ type peer struct {
 type promise struct {
 	says   string // in our words
 	scene  scene
-	theirs wrapper   // nil: the peer's wrap
-	with   []setting // of the Transport
-	ours   wrapper   // nil: a Transport with these settings
-	by     string    // what else ours sets
+	theirs peers.Wrap // nil: the peer's wrap
+	with   []setting  // of the Transport
+	ours   peers.Wrap // nil: a Transport with these settings
+	by     string     // what else ours sets
 }
-
-// A wrapper puts a library around a service. It may add notes to what is
-// played.
-type wrapper func(http.RoundTripper, *played) http.RoundTripper
 
 // The peers keep the promises in docs/results/promises.md as it says, and so does
 // awsretry. The test makes the page, but for where a promise is made and why
 // awsretry does otherwise.
 func TestPeers(t *testing.T) {
-	const page = "promises.md"
-	old, err := os.ReadFile(filepath.Join(resultsFolder, page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := kit.Page{File: "promises.md", Title: "What the peers promise", By: "interop TestPeers"}
+	old := page.Read(t)
 	var tables strings.Builder
 	for _, peer := range []peer{retryablehttpPeer(), rehttpPeer(), failsafePeer()} {
 		title := fmt.Sprintf("\n## %s %s\n", peer.name, moduleVersion(t, peer.module))
 		tables.WriteString(title + "\n| It promises | In | It does | awsretry does | Why not the same |\n" +
 			"|---|---|---|---|---|\n")
-		_, written, _ := strings.Cut(string(old), title)
+		_, written, _ := strings.Cut(old, title)
 		for _, p := range peer.promises {
-			var it, we string
-			t.Run(peer.name+"/"+p.says, func(t *testing.T) { it, we = p.play(t, peer) })
+			it, we := p.play(t, peer)
 			where, why := "", ""
 			if _, rest, ok := strings.Cut(written, "\n| "+p.says+" | "); ok {
 				row, _, _ := strings.Cut(rest, " |\n")
@@ -75,7 +67,7 @@ func TestPeers(t *testing.T) {
 			fmt.Fprintf(&tables, "| %s | %s | %s | %s | %s |\n", p.says, where, it, we+p.settings(), why)
 		}
 	}
-	checkDocument(t, "TestPeers$", page, "What the peers promise", tables.String())
+	page.Check(t, tables.String())
 }
 
 // play returns what the peer does, and what awsretry does.
@@ -89,7 +81,7 @@ func (p promise) play(t *testing.T, peer peer) (it, we string) {
 		for _, s := range p.with {
 			set = append(set, s.set)
 		}
-		ours = awsretryOf(set...)
+		ours = peers.Awsretry(set...)
 	}
 	return p.scene.play(t, theirs), p.scene.play(t, ours)
 }
@@ -108,10 +100,7 @@ func (p promise) settings() string {
 
 // moduleVersion returns the version of a module in go.mod.
 func moduleVersion(t *testing.T, module string) string {
-	text, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := kit.Must[[]byte](t)(os.ReadFile("go.mod"))
 	_, rest, ok := strings.Cut(string(text), "\t"+module+" ")
 	if !ok {
 		t.Fatalf("go.mod does not require %s", module)
@@ -120,50 +109,12 @@ func moduleVersion(t *testing.T, module string) string {
 	return strings.Fields(version)[0]
 }
 
-const resultsFolder = "../docs/results"
-
-// checkDocument compares a page of docs/results with what the named test shows.
-// If UPDATE is set, it writes the page.
-func checkDocument(t *testing.T, test, page, title, tables string) {
-	t.Helper()
-	text := updateDocument(t, test, page, title, tables)
-	old, err := os.ReadFile(filepath.Join(resultsFolder, page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(strings.Split(string(old), "\n"), strings.Split(text, "\n")); diff != "" {
-		t.Errorf("%s is not what the test shows; UPDATE=1 go test -run %s writes it. Document to test:\n%s",
-			page, test, diff)
-	}
-}
-
-// updateDocument writes a page of docs/results if UPDATE is set, and returns it.
-func updateDocument(t *testing.T, test, page, title, tables string) string {
-	t.Helper()
-	text := fmt.Sprintf("# %s\n\nWritten by `cd interop && UPDATE=1 go test -run %s`.\n%s", title, test, tables)
-	if os.Getenv("UPDATE") != "" {
-		writeFile(t, filepath.Join(resultsFolder, page), []byte(text))
-	}
-	return text
-}
-
-// awsretryOf returns a wrapper with a Transport of some settings.
-func awsretryOf(set ...func(*awsretry.Transport)) wrapper {
-	return func(b http.RoundTripper, _ *played) http.RoundTripper {
-		tr := &awsretry.Transport{Base: b}
-		for _, s := range set {
-			s(tr)
-		}
-		return tr
-	}
-}
-
-// observing returns a wrapper whose Transport adds notes.
-func observing(observe func(*played, awsretry.Attempt), set ...func(*awsretry.Transport)) wrapper {
-	return func(b http.RoundTripper, p *played) http.RoundTripper {
-		return awsretryOf(append(set, func(tr *awsretry.Transport) {
-			tr.Observe = func(a awsretry.Attempt) { observe(p, a) }
-		})...)(b, p)
+// observing wraps with a Transport that adds notes to what is played.
+func observing(observe func(*played, awsretry.Attempt), set ...func(*awsretry.Transport)) peers.Wrap {
+	return func(b http.RoundTripper) http.RoundTripper {
+		return peers.Awsretry(append(set, func(tr *awsretry.Transport) {
+			tr.Observe = func(a awsretry.Attempt) { observe(b.(*played), a) }
+		})...)(b)
 	}
 }
 
@@ -208,15 +159,6 @@ func retryStatus(status int) setting {
 
 var errConnReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 
-// A timeoutError is a net.Error.
-type timeoutError struct{}
-
-func (timeoutError) Error() string { return "no response in time" }
-
-func (timeoutError) Timeout() bool { return true }
-
-func (timeoutError) Temporary() bool { return true }
-
 // cancelAfter returns the context of a caller who goes away.
 func cancelAfter(d time.Duration) func() (context.Context, context.CancelFunc) {
 	return func() (context.Context, context.CancelFunc) {
@@ -238,7 +180,7 @@ func slowly(content string) func() io.Reader {
 }
 
 func aStream(content string) func() io.Reader {
-	return func() io.Reader { return streamOf(content) }
+	return func() io.Reader { return kit.StreamOf(content) }
 }
 
 func inMemory(content string) func() io.Reader {

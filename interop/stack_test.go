@@ -2,23 +2,19 @@ package interop
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"golang.org/x/net/http2"
 	"golang.org/x/oauth2"
@@ -58,9 +54,6 @@ func (s stack) send(t *testing.T, kind bodyKind, early bool) {
 		}
 		body, err := io.ReadAll(r.Body)
 		received := digestOf(body)
-		if r.Trailer.Get("X-Sent") == "all" {
-			received += sentTrailer
-		}
 		if err != nil {
 			received = err.Error()
 		}
@@ -77,10 +70,7 @@ func (s stack) send(t *testing.T, kind bodyKind, early bool) {
 	req, body := kind.request(t, ctx, url)
 	req.Header.Set("Content-Type", "application/octet-stream")
 
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := kit.Must[*http.Response](t)(client.Do(req))
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
 	want := kind.content
@@ -93,13 +83,6 @@ func (s stack) send(t *testing.T, kind bodyKind, early bool) {
 	mu.Lock()
 	defer mu.Unlock()
 	wanted := digestOf(want)
-	if s.losesTrailers {
-		for i := range seen {
-			seen[i] = strings.TrimSuffix(seen[i], sentTrailer)
-		}
-	} else if kind.trailer {
-		wanted += sentTrailer
-	}
 	if len(seen) != 2 || seen[1] != wanted || !early && seen[0] != wanted {
 		t.Errorf("the service received %q, want twice %q", seen, wanted)
 	}
@@ -122,8 +105,6 @@ func describe(a awsretry.Attempt) string {
 	return a.Response.Status
 }
 
-const sentTrailer = " and the trailer"
-
 func digestOf(b []byte) string { return fmt.Sprintf("%d bytes %x", len(b), sha256.Sum256(b)) }
 
 // A stack is what is between a client and a service.
@@ -131,81 +112,55 @@ type stack struct {
 	start func(*testing.T, http.HandlerFunc) (client *http.Client, url string)
 	major int // of the protocol; 0: 1
 
-	losesTrailers bool // it copies the request, and sees no trailer that is set while the body is read
-	elsewhere     bool // the retries do not have the caller's context
+	elsewhere bool // the retries do not have the caller's context
 }
 
-// through returns a stack of one wrapped Base.
-func through(protocol string, wrap func(http.RoundTripper) http.RoundTripper) stack {
-	major := 1
-	if protocol == "HTTP/2" || protocol == "h2c" {
-		major = 2
-	}
-	return stack{major: major, start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
-		srv := httpfake.ServeTCP(t, protocol, service)
+// wrapped returns a stack of net/http and a wrapper.
+func wrapped(wrap func(http.RoundTripper) http.RoundTripper) stack {
+	return stack{start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
+		srv := httpfake.ServeTCP(t, "HTTP/1.1", service)
 		return &http.Client{Transport: wrap(srv.Base)}, srv.URL
 	}}
 }
 
-// copying returns a stack whose wrapper copies requests.
-func copying(wrap func(http.RoundTripper) http.RoundTripper) stack {
-	s := through("HTTP/1.1", wrap)
-	s.losesTrailers = true
-	return s
-}
-
+// stacks do not have those of net/http alone, which internal/contract tests.
 func stacks() map[string]stack {
-	plain := func(b http.RoundTripper) http.RoundTripper { return retrying(b) }
 	withToken := func(b http.RoundTripper) http.RoundTripper {
 		return &oauth2.Transport{Source: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "t"}), Base: b}
 	}
 	withSpans := func(b http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(b) }
 	return map[string]stack{
-		"HTTP/1.1":           through("HTTP/1.1", plain),
-		"TLS":                through("HTTP/1.1 over TLS", plain),
-		"HTTP/2":             through("HTTP/2", plain),
-		"HTTP/2 without TLS": through("h2c", plain),
-		"otelhttp over":      copying(func(b http.RoundTripper) http.RoundTripper { return withSpans(retrying(b)) }),
-		"otelhttp under":     copying(func(b http.RoundTripper) http.RoundTripper { return retrying(withSpans(b)) }),
-		"oauth2 over":        copying(func(b http.RoundTripper) http.RoundTripper { return withToken(retrying(b)) }),
-		"oauth2 under":       copying(func(b http.RoundTripper) http.RoundTripper { return retrying(withToken(b)) }),
-		"oauth2 under otelhttp": copying(func(b http.RoundTripper) http.RoundTripper {
-			return withSpans(retrying(withToken(b)))
-		}),
-		"everything set": through("HTTP/1.1", func(b http.RoundTripper) http.RoundTripper {
-			tr := retrying(b)
-			tr.Mode, tr.AttemptTimeout, tr.SDKHeaders = awsretry.Adaptive, time.Minute, true
-			tr.Prepare = func(r *http.Request, n int) error { r.Header.Set("X-Attempt", fmt.Sprint(n)); return nil }
-			tr.Observe = func(awsretry.Attempt) {}
-			return tr
-		}),
+		"otelhttp over":  wrapped(func(b http.RoundTripper) http.RoundTripper { return withSpans(kit.Retrying(b)) }),
+		"otelhttp under": wrapped(func(b http.RoundTripper) http.RoundTripper { return kit.Retrying(withSpans(b)) }),
+		"oauth2 over":    wrapped(func(b http.RoundTripper) http.RoundTripper { return withToken(kit.Retrying(b)) }),
+		"oauth2 under":   wrapped(func(b http.RoundTripper) http.RoundTripper { return kit.Retrying(withToken(b)) }),
 		"golang.org/x/net/http2": {
 			major: 2,
 			start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 				srv := httpfake.ServeTCP(t, "HTTP/2", service)
 				h2 := &http2.Transport{TLSClientConfig: srv.Base.TLSClientConfig}
 				t.Cleanup(h2.CloseIdleConnections)
-				return &http.Client{Transport: retrying(h2)}, srv.URL
+				return &http.Client{Transport: kit.Retrying(h2)}, srv.URL
 			},
 		},
 		"HTTP/3": {major: 3, start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 			server, h3 := serveHTTP3(t, service)
-			return &http.Client{Transport: retrying(h3)}, server.url()
+			return &http.Client{Transport: kit.Retrying(h3)}, server.url()
 		}},
 		"CONNECT proxy": {start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 			srv := serveBehindTunnel(t, service, tunnel)
-			return &http.Client{Transport: retrying(srv.Base)}, srv.URL
+			return &http.Client{Transport: kit.Retrying(srv.Base)}, srv.URL
 		}},
 		"before a reverse proxy": {start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 			srv := httpfake.ServeTCP(t, "HTTP/1.1", service)
 			proxy := serveReverseProxy(t, srv, srv.Base)
-			return &http.Client{Transport: retrying(proxy.Base)}, proxy.URL
-		}, losesTrailers: true},
+			return &http.Client{Transport: kit.Retrying(proxy.Base)}, proxy.URL
+		}},
 		"inside a reverse proxy": {start: func(t *testing.T, service http.HandlerFunc) (*http.Client, string) {
 			srv := httpfake.ServeTCP(t, "HTTP/1.1", service)
-			proxy := serveReverseProxy(t, srv, retrying(srv.Base))
+			proxy := serveReverseProxy(t, srv, kit.Retrying(srv.Base))
 			return &http.Client{Transport: proxy.Base}, proxy.URL
-		}, losesTrailers: true, elsewhere: true},
+		}, elsewhere: true},
 	}
 }
 
@@ -215,123 +170,4 @@ func serveReverseProxy(t *testing.T, to *httpfake.Server, by http.RoundTripper) 
 	proxy := httpfake.ServeTCP(t, "HTTP/1.1", fullDuplex(reverseProxy(t, to.URL, by)))
 	t.Cleanup(to.Base.CloseIdleConnections) // the proxy's end counts goroutines
 	return proxy
-}
-
-// serveBehindTunnel starts a server with TLS that its Base reaches through a
-// proxy.
-func serveBehindTunnel(t *testing.T, service, proxy http.HandlerFunc) *httpfake.Server {
-	t.Helper()
-	front := httpfake.ServeTCP(t, "HTTP/1.1", proxy)
-	srv := httpfake.ServeTCP(t, "HTTP/1.1 over TLS", service)
-	srv.Base.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(front.URL) }
-	return srv
-}
-
-// tunnel responds to CONNECT as a proxy does.
-func tunnel(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodConnect {
-		http.Error(w, "CONNECT only", http.StatusMethodNotAllowed)
-		return
-	}
-	server, err := net.Dial("tcp", r.Host)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	defer server.Close()
-	w.WriteHeader(http.StatusOK)
-	client, rest, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return
-	}
-	defer client.Close()
-	done := make(chan struct{}, 2)
-	go func() { io.Copy(server, rest); done <- struct{}{} }()
-	go func() { io.Copy(client, server); done <- struct{}{} }()
-	<-done
-}
-
-var errGone = errors.New("the caller has gone")
-
-// The caller cancels in the middle of a request body, through every stack. The
-// body is closed, and the service notices. The end of the servers finds
-// goroutines that are left.
-func TestCancelInRequestBody(t *testing.T) {
-	for name, s := range stacks() {
-		t.Run(name, func(t *testing.T) {
-			half, noticed := make(chan struct{}, 9), make(chan struct{}, 9)
-			client, url := s.start(t, func(w http.ResponseWriter, r *http.Request) {
-				defer func() { noticed <- struct{}{} }()
-				io.ReadFull(r.Body, make([]byte, 1000))
-				half <- struct{}{}
-				if _, err := io.Copy(io.Discard, r.Body); err != nil {
-					panic(http.ErrAbortHandler) // a response could come before the client notices its own cancel
-				}
-			})
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			req, body := bodyKind{open: openEndlessPipe}.request(t, ctx, url)
-			go func() { <-half; cancel(errGone) }()
-			_, err := client.Do(req)
-			if !errors.Is(err, errGone) || !errors.Is(err, context.Canceled) && !s.elsewhere {
-				t.Errorf("the error is %v", err)
-			}
-			wantClosedOnce(t, body)
-			if !eventually(func() bool { return len(noticed) > 0 }) {
-				t.Error("the service does not notice")
-			}
-		})
-	}
-}
-
-// The caller cancels in the middle of a response body, after a retry.
-func TestCancelInResponseBody(t *testing.T) {
-	for name, s := range stacks() {
-		t.Run(name, func(t *testing.T) {
-			noticed := make(chan struct{}, 9)
-			client, url := s.start(t, failOnce(func(w http.ResponseWriter, r *http.Request) {
-				io.Copy(io.Discard, r.Body)
-				w.Write(content[:1000])
-				http.NewResponseController(w).Flush()
-				<-r.Context().Done()
-				noticed <- struct{}{}
-				panic(http.ErrAbortHandler) // the client may still read while it says that it closes a TLS connection
-			}))
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			req, body := bodyKind{open: openStream}.request(t, ctx, url)
-			resp, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.ReadFull(resp.Body, make([]byte, 1000)); err != nil {
-				t.Errorf("the first half of the response: %v", err)
-			}
-			cancel(errGone)
-			if _, err = io.Copy(io.Discard, resp.Body); err == nil { // the Base chooses the error
-				t.Error("the response is whole")
-			}
-			resp.Body.Close()
-			wantClosedOnce(t, body)
-			if !eventually(func() bool { return len(noticed) > 0 }) {
-				t.Error("the service does not notice")
-			}
-		})
-	}
-}
-
-// openEndlessPipe returns a body that goes on until it is closed. It never
-// hangs: the HTTP/1 of net/http waits for a Read that is under way, even if the
-// context ends.
-func openEndlessPipe(testing.TB) io.Reader {
-	body, caller := io.Pipe()
-	go func() {
-		for {
-			if _, err := caller.Write(content[:1000]); err != nil {
-				return
-			}
-			pause(context.Background(), 10*time.Millisecond)
-		}
-	}()
-	return body
 }

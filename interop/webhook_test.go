@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"io"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -10,6 +9,8 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
 	"example.com/awsretry/deliveryqueue/webhook"
+	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 // the secret that its path names: of standardwebhooks or of svix.
 func startReceiver(t *testing.T) (addr string) {
 	t.Helper()
-	return startNode(t, `
+	return kit.StartNode(t, `
 		const secrets = process.argv.slice(1);
 		require('http').createServer((req, res) => {
 			const [, library, secret] = req.url.split('/');
@@ -44,10 +45,7 @@ func startReceiver(t *testing.T) (addr string) {
 func TestSignaturesAreVerified(t *testing.T) {
 	t.Parallel()
 	addr := startReceiver(t)
-	signer, err := webhook.NewSigner(newSecret, oldSecret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := kit.Must[*webhook.Signer](t)(webhook.NewSigner(newSecret, oldSecret))
 	base := webhook.PublicOnly(netip.MustParsePrefix("127.0.0.1/32"))
 	defer base.CloseIdleConnections()
 	find := func(*http.Request) (*webhook.Signer, error) { return signer, nil }
@@ -60,19 +58,13 @@ func TestSignaturesAreVerified(t *testing.T) {
 				"0": "200 order-7", "1": "200 order-7", "2": "400 No matching signature found",
 			} {
 				body := strings.NewReader(`{"text": "Grüße, ` + "\u2028" + `"}`)
-				req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+addr+"/"+library+"/"+secret, body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				url := "http://" + addr + "/" + library + "/" + secret
+				req := kit.NewRequest(t, t.Context(), http.MethodPost, url, body)
 				req.Header.Set("Idempotency-Key", "order-7")
-				resp, err := rt.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				text, err := io.ReadAll(resp.Body)
-				resp.Body.Close()
-				if got := resp.Status[:4] + string(text); got != want || err != nil {
-					t.Errorf("%s, %s, secret %s: %q, %v; want %q", hook, library, secret, got, err, want)
+				resp := kit.Must[*http.Response](t)(rt.RoundTrip(req))
+				text := httpfake.ReadAll(t, resp)
+				if got := resp.Status[:4] + text; got != want {
+					t.Errorf("%s, %s, secret %s: %q, want %q", hook, library, secret, got, want)
 				}
 			}
 		}

@@ -1,31 +1,26 @@
 package interop
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 	"github.com/gregjones/httpcache"
-	"github.com/klauspost/compress/gzhttp"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"golang.org/x/oauth2"
-	"golang.org/x/oauth2/clientcredentials"
 )
 
 // With oauth2 below a Transport, every attempt asks for a token. With oauth2
@@ -36,21 +31,18 @@ func TestTokens(t *testing.T) {
 		"below": {"Bearer token-1", "Bearer token-2", "Bearer token-3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv := serveScript(t, respond(503, "{}"), respond(503, "{}"), respond(200, "{}"))
-			var rt http.RoundTripper = &oauth2.Transport{Source: &shortLived{}, Base: retrying(srv.Base)}
+			srv := kit.ServeScript(t, kit.Respond(503, "{}"), kit.Respond(503, "{}"), kit.Respond(200, "{}"))
+			var rt http.RoundTripper = &oauth2.Transport{Source: &shortLived{}, Base: kit.Retrying(srv.Base)}
 			if name == "below" {
-				rt = retrying(&oauth2.Transport{Source: &shortLived{}, Base: srv.Base})
+				rt = kit.Retrying(&oauth2.Transport{Source: &shortLived{}, Base: srv.Base})
 			}
-			resp, err := rt.RoundTrip(srv.Request(t, http.MethodPost, streamOf("a stream")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := kit.Must[*http.Response](t)(rt.RoundTrip(srv.Request(t, http.MethodPost, kit.StreamOf("a stream"))))
 			resp.Body.Close()
 			var tokens []string
-			for _, r := range srv.requests() {
-				tokens = append(tokens, r.auth)
-				if r.body != "a stream" {
-					t.Errorf("an attempt sent %q", r.body)
+			for _, r := range srv.Requests() {
+				tokens = append(tokens, r.Auth)
+				if r.Body != "a stream" {
+					t.Errorf("an attempt sent %q", r.Body)
 				}
 			}
 			if !slices.Equal(tokens, want) {
@@ -68,60 +60,6 @@ func (s *shortLived) Token() (*oauth2.Token, error) {
 	return &oauth2.Token{AccessToken: fmt.Sprint("token-", s.tokens.Add(1))}, nil
 }
 
-// A token endpoint that is busy is asked again, and one that refuses is not.
-// The request that needs the token keeps its body.
-func TestTokenEndpoint(t *testing.T) {
-	// A refusal is an error of oauth2's own type.
-	policy := func(a *awsretry.Attempt) awsretry.Class {
-		var refused *oauth2.RetrieveError
-		if errors.As(a.Err, &refused) && refused.Response.StatusCode < 500 {
-			return awsretry.Permanent
-		}
-		return awsretry.DefaultPolicy(a)
-	}
-	granted := respond(200, `{"access_token": "granted", "token_type": "Bearer", "expires_in": 3600}`)
-	for _, tt := range []struct {
-		name          string
-		endpoint      []http.HandlerFunc
-		asked, served int
-		ok            bool
-	}{
-		{"busy", []http.HandlerFunc{respond(503, "{}"), hangUp, granted}, 3, 1, true},
-		{"refuses", []http.HandlerFunc{respond(401, `{"error": "invalid_client"}`)}, 1, 0, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			endpoint := serveScript(t, tt.endpoint...)
-			srv := serveScript(t, respond(200, "{}"))
-			// The endpoint has a Transport of its own. The one of the request would
-			// retry each of its failures again.
-			ctx := context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: retrying(endpoint.Base)})
-			config := clientcredentials.Config{
-				ClientID: "id", ClientSecret: "secret", TokenURL: endpoint.URL, AuthStyle: oauth2.AuthStyleInHeader,
-			}
-			tr := retrying(&oauth2.Transport{Source: config.TokenSource(ctx), Base: srv.Base})
-			tr.Policy = policy
-
-			body := httpfake.NewBody(strings.NewReader("kept"))
-			resp, err := tr.RoundTrip(srv.Request(t, http.MethodPost, body))
-			if err == nil {
-				resp.Body.Close()
-			}
-			if asked := len(endpoint.requests()); (err == nil) != tt.ok || asked != tt.asked {
-				t.Errorf("%v; the endpoint was asked %d times, want %d", err, asked, tt.asked)
-			}
-			if served := len(srv.requests()); served != tt.served {
-				t.Errorf("the service saw %d requests, want %d", served, tt.served)
-			}
-			for _, r := range srv.requests() {
-				if r.body != "kept" || r.auth != "Bearer granted" {
-					t.Errorf("the service received %q with %q", r.body, r.auth)
-				}
-			}
-			wantClosedOnce(t, body)
-		})
-	}
-}
-
 // otelhttp over a Transport makes one span of all attempts, and below it one of
 // each. All spans end. Every attempt sends the trace's context.
 func TestSpans(t *testing.T) {
@@ -132,7 +70,7 @@ func TestSpans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recorder := tracetest.NewSpanRecorder()
 			provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-			srv := serveScript(t, respond(503, ""), respond(503, ""), respond(200, ""))
+			srv := kit.ServeScript(t, kit.Respond(503, ""), kit.Respond(503, ""), kit.Respond(200, ""))
 			options := []otelhttp.Option{
 				otelhttp.WithTracerProvider(provider), otelhttp.WithPropagators(propagation.TraceContext{}),
 				otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
@@ -144,16 +82,13 @@ func TestSpans(t *testing.T) {
 				parents[req.Header.Get("Traceparent")] = true
 				return srv.Base.RoundTrip(req)
 			})
-			var rt http.RoundTripper = otelhttp.NewTransport(retrying(base), options...)
+			var rt http.RoundTripper = otelhttp.NewTransport(kit.Retrying(base), options...)
 			if name == "below" {
-				rt = retrying(otelhttp.NewTransport(base, options...))
+				rt = kit.Retrying(otelhttp.NewTransport(base, options...))
 			}
 			ctx, caller := provider.Tracer("test").Start(t.Context(), "the caller's")
-			resp, err := rt.RoundTrip(newRequest(t, ctx, http.MethodPut, srv.URL, strings.NewReader("traced")))
-			if err != nil {
-				t.Fatal(err)
-			}
-			httpfake.ReadAll(t, resp)
+			req := kit.NewRequest(t, ctx, http.MethodPut, srv.URL, strings.NewReader("traced"))
+			httpfake.ReadAll(t, kit.Must[*http.Response](t)(rt.RoundTrip(req)))
 
 			var spans []string
 			for _, span := range recorder.Ended() {
@@ -169,84 +104,57 @@ func TestSpans(t *testing.T) {
 			if !slices.Equal(spans, want) || len(recorder.Started()) != 1+len(want) {
 				t.Errorf("of %d spans %q ended, want %q", len(recorder.Started()), spans, want)
 			}
-			if len(srv.requests()) != 3 || parents[""] || len(parents) != len(want) {
+			if len(srv.Requests()) != 3 || parents[""] || len(parents) != len(want) {
 				t.Errorf("the service saw %v, want %d different parents in 3 attempts", parents, len(want))
 			}
 		})
 	}
 }
 
-// A stallingService responds with the content for the number at the end of the
-// path. The first request for each path under /stalled/ gets a status and half of
-// it; the rest does not come before the client closes it.
-type stallingService struct {
-	status   int
-	header   []string
-	content  func(n int) []byte
-	begun    sync.Map // of the paths
-	stalling atomic.Int64
-}
-
-func (s *stallingService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	n, _ := strconv.Atoi(path.Base(r.URL.Path))
-	content := s.content(n)
-	for i := 0; i < len(s.header); i += 2 {
-		w.Header().Set(s.header[i], s.header[i+1])
-	}
-	_, begun := s.begun.LoadOrStore(r.URL.Path, true)
-	if begun || !strings.HasPrefix(r.URL.Path, "/stalled/") {
-		w.Write(content)
-		return
-	}
-	s.stalling.Add(1)
-	defer s.stalling.Add(-1)
-	w.WriteHeader(s.status)
-	w.Write(content[:len(content)/2])
-	http.NewResponseController(w).Flush()
-	<-r.Context().Done()
-}
-
 // otelhttp hides that an *http.Transport sends the requests, and wraps its
 // bodies. The error bodies that hang still end with their attempts, though the
 // callers have neither a deadline nor a time-out.
 func TestHangingBodiesEndWithTheirAttempts(t *testing.T) {
-	for _, protocol := range []string{"HTTP/1.1", "HTTP/2", "HTTP/3"} {
-		for _, service := range []*stallingService{
-			{status: 503},
-			{status: 429, header: []string{"X-Amzn-ErrorType", "ThrottlingException"}},
-		} {
-			service.content = func(int) []byte { return []byte("done") }
-			t.Run(protocol+" "+strconv.Itoa(service.status), func(t *testing.T) {
-				var base http.RoundTripper
-				var url string
-				if protocol == "HTTP/3" {
-					server, h3 := serveHTTP3(t, service.ServeHTTP)
-					h3.QUICConfig.KeepAlivePeriod = 100 * time.Millisecond // or an idle connection ends soon
-					base, url = h3, server.url()+"stalled/"
-				} else {
-					server := httpfake.Serve(t, protocol, service.ServeHTTP)
-					base, url = server.Base, server.URL+"/stalled/"
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/3"} {
+		t.Run(protocol, func(t *testing.T) {
+			var begun sync.Map // paths
+			var stalling atomic.Int32
+			serve := func(w http.ResponseWriter, r *http.Request) {
+				if _, again := begun.LoadOrStore(r.URL.Path, true); again {
+					io.WriteString(w, "done")
+					return
 				}
-				const calls = 20
-				tr := retrying(otelhttp.NewTransport(base))
-				inParallel(calls, calls, func(i int) {
-					resp, err := tr.RoundTrip(newRequest(t, t.Context(), http.MethodGet, url+strconv.Itoa(i), nil))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if got := httpfake.ReadAll(t, resp); resp.StatusCode != 200 || got != "done" {
-						t.Errorf("%s: %q", resp.Status, got)
-					}
-				})
-				start := time.Now()
-				eventually(func() bool { return service.stalling.Load() == 0 || time.Since(start) > 5*time.Second })
-				if open := service.stalling.Load(); open > 0 {
-					t.Errorf("%d of %d responses are open after the calls", open, calls)
+				stalling.Add(1)
+				defer stalling.Add(-1)
+				w.WriteHeader(http.StatusServiceUnavailable)
+				io.WriteString(w, "half of ")
+				http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			}
+			var base http.RoundTripper
+			var url string
+			if protocol == "HTTP/3" {
+				server, h3 := serveHTTP3(t, serve)
+				h3.QUICConfig.KeepAlivePeriod = 100 * time.Millisecond // or an idle connection ends soon
+				base, url = h3, server.url()
+			} else {
+				server := httpfake.Serve(t, protocol, serve)
+				base, url = server.Base, server.URL+"/"
+			}
+			const calls = 20
+			client := &http.Client{Transport: kit.Retrying(otelhttp.NewTransport(base))}
+			kit.InParallel(calls, calls, func(i int) {
+				if got, err := kit.Text(client.Get(url + strconv.Itoa(i))); err != nil || got != "done" {
+					t.Errorf("%q, %v", got, err)
 				}
-				wantNoGoroutines(t)
 			})
-		}
+			start := time.Now()
+			kit.Eventually(func() bool { return stalling.Load() == 0 || time.Since(start) > 5*time.Second })
+			if open := stalling.Load(); open > 0 {
+				t.Errorf("%d of %d responses are open after the calls", open, calls)
+			}
+			kit.WantNoGoroutines(t)
+		})
 	}
 }
 
@@ -255,183 +163,24 @@ func TestHangingBodiesEndWithTheirAttempts(t *testing.T) {
 // may read the body while the response changes.
 func TestCacheBelow(t *testing.T) {
 	const page = `{"message": "from the service"}`
-	fresh := respond(200, page, "Cache-Control", "max-age=60")
-	for _, tt := range []struct {
-		name    string
-		service []http.HandlerFunc // for the requests of two calls
-		status  int
-	}{
-		{"fresh", []http.HandlerFunc{fresh}, 200},
-		{"busy", []http.HandlerFunc{respond(503, page), fresh}, 200},
-		{"missing", []http.HandlerFunc{respond(404, page, "Cache-Control", "max-age=60")}, 404},
-		{"validated",
-			[]http.HandlerFunc{respond(200, page, "Cache-Control", "no-cache", "ETag", `"v1"`), respond(304, "")}, 200},
+	for status, service := range map[int][]http.HandlerFunc{ // for the requests of two calls
+		200: {kit.Respond(503, page), kit.Respond(200, page, "Cache-Control", "max-age=60")},
+		404: {kit.Respond(404, page, "Cache-Control", "max-age=60")},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			srv := serveScript(t, tt.service...)
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			srv := kit.ServeScript(t, service...)
 			cache := httpcache.NewMemoryCacheTransport()
 			cache.Transport = srv.Base
-			client := &http.Client{Transport: retrying(cache)}
+			client := &http.Client{Transport: kit.Retrying(cache)}
 			for range 2 {
-				resp, err := client.Get(srv.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if body := httpfake.ReadAll(t, resp); body != page || resp.StatusCode != tt.status {
+				resp := kit.Must[*http.Response](t)(client.Get(srv.URL))
+				if body := httpfake.ReadAll(t, resp); body != page || resp.StatusCode != status {
 					t.Errorf("status %d with %q", resp.StatusCode, body)
 				}
 			}
-			if n := len(srv.requests()); n != len(tt.service) {
-				t.Errorf("%d requests reached the service, want %d", n, len(tt.service))
+			if n := len(srv.Requests()); n != len(service) {
+				t.Errorf("%d requests reached the service, want %d", n, len(service))
 			}
 		})
 	}
 }
-
-// An HTTP cache sends through a Transport. It sees the attempts as one request.
-func TestCacheAbove(t *testing.T) {
-	const page = "a page"
-	busy := respond(503, "busy")
-	current := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-cache, stale-if-error=60")
-		w.Header().Set("ETag", `"v1"`)
-		if r.Header.Get("If-None-Match") == `"v1"` {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-		io.WriteString(w, page)
-	}
-	for _, tt := range []struct {
-		name    string
-		service []http.HandlerFunc
-	}{
-		{"retried, then validated after a retry", []http.HandlerFunc{busy, current, busy, current}},
-		{"retried, then stale because of errors", []http.HandlerFunc{busy, current, hangUp, busy, busy}},
-		{"then stale without a response", []http.HandlerFunc{current, hangUp, hangUp, hangUp}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			srv := serveScript(t, tt.service...)
-			srv.Base.DisableKeepAlives = true // net/http repeats a GET if an idle connection breaks
-			cache := httpcache.NewMemoryCacheTransport()
-			cache.Transport = retrying(srv.Base)
-			for call := range 2 {
-				resp, err := cache.Client().Get(srv.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
-				fromCache := resp.Header.Get(httpcache.XFromCache) != ""
-				body := httpfake.ReadAll(t, resp)
-				if body != page || resp.StatusCode != 200 || fromCache != (call == 1) {
-					t.Errorf("call %d: status %d with %q, header %v", call+1, resp.StatusCode, body, resp.Header)
-				}
-			}
-			if n := len(srv.requests()); n != len(tt.service) {
-				t.Errorf("%d requests reached the service, want %d", n, len(tt.service))
-			}
-		})
-	}
-}
-
-// Many requests at once share an HTTP cache below a Transport and one above it.
-func TestCachesAroundMany(t *testing.T) {
-	srv := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "max-age=60")
-		if strings.HasSuffix(r.URL.Path, "5") {
-			w.WriteHeader(http.StatusBadRequest)
-		}
-		fmt.Fprintf(w, `{"path": %q}`, r.URL.Path)
-	})
-	below, above := httpcache.NewMemoryCacheTransport(), httpcache.NewMemoryCacheTransport()
-	below.Transport = srv.Base
-	above.Transport = retrying(below)
-	client := above.Client()
-	inParallel(400, 8, func(n int) {
-		path := fmt.Sprintf("/%d", n%20)
-		resp, err := client.Get(srv.URL + path)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if body, want := httpfake.ReadAll(t, resp), fmt.Sprintf(`{"path": %q}`, path); body != want {
-			t.Errorf("%s: %q", path, body)
-		}
-	})
-}
-
-// A server stalls in the middle of gzipped error bodies while other requests
-// use the same gzhttp.Transport. Its decompressors are in a pool, and Close
-// puts one there. A Close during a Read would let two requests share one.
-func TestStalledGzip(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		status int
-		saved  bool // the request succeeds in a retry
-	}{
-		{"permanent", http.StatusBadRequest, false},
-		{"retryable", http.StatusServiceUnavailable, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				header := []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}
-				service := &stallingService{status: tt.status, header: header, content: func(n int) []byte {
-					return gzippedTexts()[n%gzippedKinds]
-				}}
-				srv := httpfake.Serve(t, "HTTP/1.1", service.ServeHTTP)
-				srv.Base.MaxIdleConnsPerHost = 64
-				client := &http.Client{
-					Transport: retrying(gzhttp.Transport(srv.Base, gzhttp.TransportEnableZstd(false))),
-				}
-				defer srv.Base.CloseIdleConnections()
-
-				var stalled, others sync.WaitGroup
-				for i := range 40 {
-					stalled.Go(func() {
-						time.Sleep(time.Duration(i) * 10 * time.Millisecond)
-						ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-						defer cancel()
-						got, err := getText(ctx, client, srv.URL+fmt.Sprint("/stalled/", i))
-						if tt.saved && (err != nil || got != gzippedText(i)) {
-							t.Errorf("after a stalled %d: %d bytes, %v", tt.status, len(got), err)
-						}
-					})
-				}
-				var ended atomic.Bool
-				for i := range 8 {
-					others.Go(func() {
-						for n := i; !ended.Load(); n += 8 {
-							got, err := getText(t.Context(), client, srv.URL+fmt.Sprint("/", n))
-							if err != nil || got != gzippedText(n) {
-								t.Errorf("another request: %d bytes of %d, %v", len(got), len(gzippedText(n)), err)
-								return
-							}
-							time.Sleep(20 * time.Millisecond) // when stalled requests begin and end
-						}
-					})
-				}
-				stalled.Wait()
-				ended.Store(true)
-				others.Wait()
-				synctest.Wait()
-				if n := service.stalling.Load(); n != 0 {
-					t.Errorf("%d connections with a stalled body are open", n)
-				}
-			})
-		})
-	}
-}
-
-const gzippedKinds = 16
-
-// gzippedText returns the text of the nth path, 1 to 16 kB.
-func gzippedText(n int) string {
-	n %= gzippedKinds
-	return string(chaosBytes(n, 1000*(n+1)))
-}
-
-var gzippedTexts = sync.OnceValue(func() (all [gzippedKinds][]byte) {
-	for n := range all {
-		all[n] = gzipped(gzippedText(n))
-	}
-	return all
-})

@@ -22,7 +22,7 @@ import (
 // Every block of Go in the README is in an example, or in a test of interop with
 // the AWS SDK. Only the examples set quick.
 func TestReadmeCodeIsInTheExamples(t *testing.T) {
-	examples := strings.ReplaceAll(words(t, "example_test.go")+words(t, "../interop/otel_test.go"), ", Backoff: quick", "")
+	examples := strings.ReplaceAll(words(t, "example_test.go")+words(t, "../interop/clients/otel_test.go"), ", Backoff: quick", "")
 	examples = strings.ReplaceAll(examples, "Backoff: quick", "")
 	readme, err := os.ReadFile("README.md")
 	if err != nil {

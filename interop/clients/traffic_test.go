@@ -1,9 +1,8 @@
-package interop
+package clients
 
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -21,11 +20,9 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
-
-// trafficFolder has the logs that simulate/traffic is tested with.
-const trafficFolder = "../simulate/traffic/testdata"
 
 // trafficFigures are what the callers saw, whatever the log says.
 type trafficFigures struct {
@@ -70,15 +67,13 @@ func recordTraffic(t *testing.T, name string, base http.RoundTripper, call func(
 	slices.Sort(took)
 	f.P50, f.P99 = took[len(took)/2], took[len(took)*99/100]
 	t.Logf("%+v", f)
-	text, err := json.MarshalIndent(f, "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := kit.Must[[]byte](t)(json.MarshalIndent(f, "", "\t"))
 	if err := zip.Close(); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(trafficFolder, name+".json"), append(text, '\n'))
-	writeFile(t, filepath.Join(trafficFolder, name+".jsonl.gz"), log.Bytes())
+	file := filepath.Join(kit.Find(t, trafficFolder), name)
+	kit.WriteFile(t, file+".json", append(text, '\n'))
+	kit.WriteFile(t, file+".jsonl.gz", log.Bytes())
 }
 
 // anyPort writes lines without the port of the server, which differs from run
@@ -91,6 +86,9 @@ func (w anyPort) Write(line []byte) (int, error) {
 	_, err := w.Writer.Write(loopbackPort.ReplaceAll(line, []byte("127.0.0.1")))
 	return len(line), err
 }
+
+// trafficFolder has the logs that simulate/traffic is tested with.
+const trafficFolder = "simulate/traffic/testdata"
 
 // TestRecordTraffic records what the simulation is compared with.
 func TestRecordTraffic(t *testing.T) {
@@ -115,21 +113,14 @@ func recordNginx(t *testing.T) {
 	}))
 	t.Cleanup(slow.Close)
 	addr := nginxLimiting(40, "burst=10 nodelay", "")(t, slow.URL)
-	recordTraffic(t, "nginx", newPool(t), func(rt http.RoundTripper) {
+	recordTraffic(t, "nginx", kit.Pool(t), func(rt http.RoundTripper) {
 		var calls sync.WaitGroup
 		arrivals := rand.New(rand.NewPCG(3, 4))
 		begin := time.Now()
 		for at := time.Duration(0); at < seconds*time.Second; {
 			at += time.Duration(arrivals.ExpFloat64() / rate * float64(time.Second))
 			time.Sleep(at - time.Since(begin))
-			calls.Go(func() {
-				resp, err := rt.RoundTrip(newRequest(t, context.Background(), http.MethodGet, "http://"+addr+"/", nil))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				httpfake.ReadAll(t, resp)
-			})
+			calls.Go(func() { kit.Text((&http.Client{Transport: rt}).Get("http://" + addr)) })
 		}
 		calls.Wait()
 	})
@@ -141,7 +132,6 @@ func recordNginx(t *testing.T) {
 func recordDynalite(t *testing.T) {
 	const callers, seconds = 10, 40
 	backend := startDynalite(t)
-	createTable(t, backend)
 	pick := randomFaults(0.09, faultThrottling, faultThrottling, faultServerError)
 	far := func(req *http.Request) fault {
 		time.Sleep(time.Duration((15 + 10*rand.Float64()) * float64(time.Millisecond)))
@@ -151,7 +141,7 @@ func recordDynalite(t *testing.T) {
 	recordTraffic(t, "dynalite", base, func(rt http.RoundTripper) {
 		client := newDynamoDB(addr, rt, aws.NopRetryer{})
 		begin := time.Now()
-		inParallel(callers, callers, func(n int) {
+		kit.InParallel(callers, callers, func(n int) {
 			random := rand.New(rand.NewPCG(5, uint64(n)))
 			for i := 0; time.Since(begin) < seconds*time.Second; i++ {
 				ddbPut(t.Context(), client, n*1000+i) // failures are part of the recording

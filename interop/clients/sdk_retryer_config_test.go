@@ -1,4 +1,4 @@
-package interop
+package clients
 
 import (
 	"context"
@@ -14,9 +14,10 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/awssdk"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
 )
 
 // assumedRole is the response of AWS STS to AssumeRole.
@@ -29,7 +30,7 @@ const assumedRole = `<AssumeRoleResponse><AssumeRoleResult><Credentials>
 // credentials are those of a role, from AWS STS at url.
 func roleProfile(t *testing.T, url string) string {
 	file := filepath.Join(t.TempDir(), "config")
-	writeFile(t, file, fmt.Appendf(nil, `
+	kit.WriteFile(t, file, fmt.Appendf(nil, `
 [profile batch]
 region = us-east-1
 role_arn = arn:aws:iam::123456789012:role/batch
@@ -49,14 +50,6 @@ sts =
 // if it is given to it, as README and docs/MIGRATION.md say.
 func TestRetryerOfCredentials(t *testing.T) {
 	attempts := []string{"attempt=1; max=5", "attempt=2; max=5", "attempt=3; max=5", "attempt=4; max=5"}
-	// load loads a configuration with the options, and applies the Retryer to it.
-	load := func(ctx context.Context, r *awssdk.Retryer, options ...func(*config.LoadOptions) error) (aws.Config, error) {
-		cfg, err := config.LoadDefaultConfig(ctx, options...)
-		if err == nil {
-			r.Apply(&cfg)
-		}
-		return cfg, err
-	}
 	for _, tt := range []struct {
 		name     string
 		load     func(context.Context, *awssdk.Retryer, config.LoadOptionsFunc) (aws.Config, error)
@@ -75,16 +68,11 @@ func TestRetryerOfCredentials(t *testing.T) {
 			3, attempts, map[string]int{"STS us-east-1": 4, sqsPartition: 4},
 		},
 		{
-			"WithRetryer, then Apply",
-			func(ctx context.Context, r *awssdk.Retryer, role config.LoadOptionsFunc) (aws.Config, error) {
-				return load(ctx, r, role, config.WithRetryer(func() aws.Retryer { return r }))
-			},
-			3, attempts, map[string]int{sqsPartition: 4},
-		},
-		{
 			"Apply alone: not those for credentials",
 			func(ctx context.Context, r *awssdk.Retryer, role config.LoadOptionsFunc) (aws.Config, error) {
-				return load(ctx, r, role)
+				cfg, err := config.LoadDefaultConfig(ctx, role)
+				r.Apply(&cfg)
+				return cfg, err
 			},
 			0, []string{"attempt=1; max=7"}, map[string]int{sqsPartition: 1},
 		},
@@ -122,19 +110,16 @@ func TestRetryerOfCredentials(t *testing.T) {
 				MaxAttempts: 5, Backoff: awsretry.Exponential{Initial: time.Millisecond},
 				Observe: func(a awsretry.Attempt) { observed[a.Partition]++ },
 			})
-			cfg, err := tt.load(t.Context(), r, role)
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := kit.Must[aws.Config](t)(tt.load(t.Context(), r, role))
 			cfg.BaseEndpoint = aws.String(srv.URL)
 			if err := sqsSend(t.Context(), cfg); err != nil {
 				t.Fatal(err)
 			}
 			want := map[string][]string{"STS": tt.sts, "SQS": attempts[:tt.failures+1]}
-			if diff := gocmp.Diff(want, headers); diff != "" {
+			if diff := cmp.Diff(want, headers); diff != "" {
 				t.Errorf("headers (-want +got):\n%s", diff)
 			}
-			if diff := gocmp.Diff(tt.observed, observed); diff != "" {
+			if diff := cmp.Diff(tt.observed, observed); diff != "" {
 				t.Errorf("observed (-want +got):\n%s", diff)
 			}
 			wantTokens(t, r, sqsPartition, 500-5*max(tt.failures-1, 0))

@@ -1,4 +1,4 @@
-package interop
+package clients
 
 import (
 	"bytes"
@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/interop/internal/kit"
 )
 
 const (
 	chaosWorkers  = 64
 	chaosAttempts = 4
-	chaosHeap     = 96 << 20         // bytes that the heap may grow meanwhile
 	chaosPatience = time.Second      // the longest deadline of a call, and about how long a proxy lives
 	chaosGrace    = 10 * time.Second // after a deadline, on a machine that is busy with other things
 )
@@ -61,10 +61,12 @@ func chaosTransports(base http.RoundTripper, tally *chaosTally) []*awsretry.Tran
 // toxiproxy whose toxics change all the time, to a server that fails in every
 // way.
 func TestChaos(t *testing.T) {
-	takesLong(t)
-	proxies := startToxiproxy(t)
+	duration := 4 * time.Second
+	if text := os.Getenv("CHAOS"); text != "" {
+		duration = kit.Must[time.Duration](t)(time.ParseDuration(text))
+	}
 	tally := newChaosTally()
-	before := takeStock()
+	before := heap()
 	server := startChaosServer()
 	network := new(chaosNet)
 	addr := server.Listener.Addr().String()
@@ -72,7 +74,7 @@ func TestChaos(t *testing.T) {
 	transports := chaosTransports(
 		&http.Transport{DialContext: network.dial, MaxIdleConnsPerHost: chaosWorkers}, tally)
 
-	ctx, cancel := context.WithTimeout(t.Context(), *chaosDuration)
+	ctx, cancel := context.WithTimeout(t.Context(), duration)
 	defer cancel()
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -88,77 +90,32 @@ func TestChaos(t *testing.T) {
 			}
 		})
 	}
-	peak := make(chan uint64, 1)
-	go func() { peak <- watchHeap(ctx) }()
-	network.rotate(ctx, proxies, addr)
-	ended := make(chan struct{})
-	go func() { workers.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-time.After(chaosAttempts*chaosPatience + 3*chaosGrace):
-		t.Fatalf("requests do not end:\n%s", goroutineStacks(1))
-	}
-
+	network.rotate(t, ctx, addr)
+	workers.Wait()
 	for _, tr := range transports {
 		tr.CloseIdleConnections()
 	}
-	if !eventually(func() bool { return network.open.Load() == 0 }) {
-		t.Errorf("%d of %d connections are open", network.open.Load(), network.opened.Load())
+	if !kit.Eventually(func() bool { return server.conns.Load() == 0 }) {
+		t.Errorf("%d connections are open", server.conns.Load())
 	}
-	if !eventually(func() bool { return tally.of("body") == tally.of("body closed") }) {
+	if !kit.Eventually(func() bool { return tally.of("body") == tally.of("body closed") }) {
 		t.Errorf("of %d request bodies %d are closed", tally.of("body"), tally.of("body closed"))
 	}
-	if !eventually(func() bool { return server.conns.Load() == 0 }) {
-		t.Errorf("the server has %d open connections", server.conns.Load())
-	}
 	server.Close()
-	before.check(t, <-peak)
+	kit.WantNoGoroutines(t)
+	if after := heap(); after > before+(8<<20)+4*chaosMaxCalls { // chaosServer.sent is new
+		t.Errorf("the heap grew from %d KiB to %d", before>>10, after>>10)
+	}
 	tally.check(t, server, int(next.Load()))
-	t.Logf("%d requests over %d connections: %v", server.requests.Load(), network.opened.Load(), tally.counts)
+	t.Logf("%d requests: %v", server.requests.Load(), tally.counts)
 }
 
-// A stock is what a process has.
-type stock struct {
-	goroutines, files int
-	heap              uint64 // bytes that are reachable
-}
-
-func takeStock() stock {
+// heap returns how many bytes are reachable.
+func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	files, _ := os.ReadDir("/proc/self/fd") // none without /proc: then there is nothing to compare
-	return stock{runtime.NumGoroutine(), len(files), m.HeapAlloc}
-}
-
-// check fails unless the process soon has no more than before. peak is the most
-// that the heap had meanwhile.
-func (before stock) check(t *testing.T, peak uint64) {
-	t.Helper()
-	var after stock
-	if !eventually(func() bool {
-		after = takeStock()
-		return after.goroutines <= before.goroutines && after.files <= before.files
-	}) {
-		t.Errorf("%d goroutines and %d open files, want %d and %d as before:\n%s",
-			after.goroutines, after.files, before.goroutines, before.files, goroutineStacks(1))
-	}
-	// chaosServer.sent is new.
-	if peak > before.heap+chaosHeap || after.heap > before.heap+(8<<20)+4*chaosMaxCalls {
-		t.Errorf("the heap grew from %d KiB to at most %d and has %d now", before.heap>>10, peak>>10, after.heap>>10)
-	}
-}
-
-// watchHeap returns the most that the heap had until ctx ended, garbage
-// included.
-func watchHeap(ctx context.Context) (most uint64) {
-	for ctx.Err() == nil {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		most = max(most, m.HeapAlloc)
-		pause(ctx, 50*time.Millisecond)
-	}
-	return most
+	return m.HeapAlloc
 }
 
 // A chaosTally counts what happened to the calls.
@@ -229,7 +186,7 @@ func (f chaosFile) Read(p []byte) (int, error) { return f.Reader.Read(p) }
 // request returns the request of a call. It has no body, one with GetBody, one
 // that is read in place, or a stream with or without a length.
 func (c *chaosTally) request(ctx context.Context, call int) *http.Request {
-	data := chaosBytes(call, rand.IntN(chaosMaxBody))
+	data := kit.Random(call, rand.IntN(chaosMaxBody))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://chaos.test/", nil)
 	if err != nil {
 		panic(err)
@@ -270,12 +227,11 @@ func (c *chaosTally) call(client *http.Client, call int) {
 		wait = time.Hour
 	case dice == 3:
 		wait = rand.N(50 * time.Millisecond)
-		timer := time.AfterFunc(wait, cancel)
-		defer timer.Stop()
+		defer time.AfterFunc(wait, cancel).Stop()
+	case dice < 6:
+		wait = rand.N(100 * time.Millisecond)
+		fallthrough
 	default:
-		if dice < 6 {
-			wait = rand.N(100 * time.Millisecond)
-		}
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
@@ -296,7 +252,7 @@ func (c *chaosTally) send(ctx context.Context, client *http.Client, req *http.Re
 	case err != nil && resp != nil:
 		return "response and error"
 	case errors.Is(err, awsretry.ErrRateLimited):
-		pause(ctx, 5*time.Millisecond)
+		kit.Pause(ctx, 5*time.Millisecond)
 		return "held"
 	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return "given up"

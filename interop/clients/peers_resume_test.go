@@ -1,4 +1,4 @@
-package interop
+package clients
 
 //lint:file-ignore SA1019 the successor of feature/s3/manager has no stable version
 
@@ -17,6 +17,8 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
+	"example.com/awsretry/interop/internal/peers"
 	"github.com/PuerkitoBio/rehttp"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/manager"
@@ -97,21 +99,17 @@ func (w *fragileWriter) Write(p []byte) (int, error) {
 type downloader func(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error)
 
 // overHTTP reads the object with a client of package net/http.
-func overHTTP(wrap wrapper) downloader {
-	return func(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/interop/object", nil)
-		if err != nil {
-			return nil, err
-		}
-		text, err := textOf((&http.Client{Transport: wrap(base, nil)}).Do(req))
+func overHTTP(wrap peers.Wrap) downloader {
+	return func(_ context.Context, base http.RoundTripper, addr string) ([]byte, error) {
+		text, err := kit.Text((&http.Client{Transport: wrap(base)}).Get("http://" + addr + "/interop/object"))
 		return []byte(text), err
 	}
 }
 
 // withGetObject reads the object with the SDK's client for S3.
-func withGetObject(wrap wrapper, retryer aws.Retryer) downloader {
+func withGetObject(wrap peers.Wrap, retryer aws.Retryer) downloader {
 	return func(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error) {
-		out, err := newS3(addr, wrap(base, nil), retryer).GetObject(ctx, objectInput())
+		out, err := newS3(addr, wrap(base), retryer).GetObject(ctx, objectInput())
 		if err != nil {
 			return nil, err
 		}
@@ -138,9 +136,9 @@ func ranges(o *transfermanager.Options) {
 
 // withTransferManager reads the object with the successor of the manager: into
 // memory, or as a stream of its parts.
-func withTransferManager(wrap wrapper, stream bool) downloader {
+func withTransferManager(wrap peers.Wrap, stream bool) downloader {
 	return func(ctx context.Context, base http.RoundTripper, addr string) ([]byte, error) {
-		client := transfermanager.New(newS3(addr, wrap(base, nil), sdkRetryer()), ranges)
+		client := transfermanager.New(newS3(addr, wrap(base), sdkRetryer()), ranges)
 		bucket, key := aws.String(s3Bucket), aws.String("object")
 		if stream {
 			out, err := client.GetObject(ctx, &transfermanager.GetObjectInput{Bucket: bucket, Key: key})
@@ -166,14 +164,14 @@ func objectInput() *s3.GetObjectInput {
 func resume(tr *awsretry.Transport) { tr.Resume = true }
 
 // signed signs each attempt, with the Range that it has.
-func signed(tr *awsretry.Transport) { tr.Prepare = sign("s3", 0) }
+func signed(tr *awsretry.Transport) { tr.Prepare = sign("s3") }
 
-func bare(b http.RoundTripper, _ *played) http.RoundTripper { return b }
+func bare(b http.RoundTripper) http.RoundTripper { return b }
 
 // Bodies of 2 MiB that break off, and what each library makes of them. It writes
 // docs/results/downloads.md.
 func TestPeersResume(t *testing.T) {
-	first := s3Data(downloadSize)
+	first := kit.Random(downloadSize, downloadSize)
 	second := bytes.Repeat([]byte("changed "), downloadSize/8)
 	atHalf := func(request, length int) int {
 		if request == 1 {
@@ -194,21 +192,21 @@ func TestPeersResume(t *testing.T) {
 		name string
 		get  downloader
 	}{
-		{name: "go-retryablehttp", get: overHTTP(retryablehttpOf())},
-		{name: "rehttp", get: overHTTP(rehttpWith(
+		{name: "go-retryablehttp", get: overHTTP(peers.Retryablehttp())},
+		{name: "rehttp", get: overHTTP(peers.Rehttp(2,
 			rehttp.RetryIsErr(func(err error) bool { return err != nil }), rehttp.ConstDelay(time.Second)))},
-		{name: "failsafe-go", get: overHTTP(failsafeOf())},
+		{name: "failsafe-go", get: overHTTP(peers.Failsafe())},
 		{name: "AWS SDK, `GetObject`", get: withGetObject(bare, sdkRetryer())},
 		{name: "AWS SDK, `manager.Downloader`, `PartSize: 1 << 20`", get: withManager},
 		{name: "AWS SDK, `transfermanager`, `DownloadObject`", get: withTransferManager(bare, false)},
 		{name: "AWS SDK, `transfermanager`, `GetObject`", get: withTransferManager(bare, true)},
-		{name: "awsretry", get: overHTTP(awsretryOf())},
-		{name: "awsretry, `Resume`", get: overHTTP(awsretryOf(resume))},
-		{name: "AWS SDK, `GetObject`, over awsretry, `Resume`", get: withGetObject(awsretryOf(resume), sdkRetryer())},
+		{name: "awsretry", get: overHTTP(peers.Awsretry())},
+		{name: "awsretry, `Resume`", get: overHTTP(peers.Awsretry(resume))},
+		{name: "AWS SDK, `GetObject`, over awsretry, `Resume`", get: withGetObject(peers.Awsretry(resume), sdkRetryer())},
 		{name: "AWS SDK, `transfermanager`, `DownloadObject`, over awsretry, `Resume`, `Prepare`",
-			get: withTransferManager(awsretryOf(resume, signed), false)},
+			get: withTransferManager(peers.Awsretry(resume, signed), false)},
 		{name: "AWS SDK, `transfermanager`, `GetObject`, over awsretry, `Resume`, `Prepare`",
-			get: withTransferManager(awsretryOf(resume, signed), true)},
+			get: withTransferManager(peers.Awsretry(resume, signed), true)},
 	}
 	var table strings.Builder
 	table.WriteString("\n|")
@@ -222,14 +220,15 @@ func TestPeersResume(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service := &fragileService{t: t, versions: scene.versions, whole: scene.whole}
 				server := httpfake.Serve(t, "HTTP/1.1", service.ServeHTTP)
-				got, err := client.get(t.Context(), server.Base, hostOf(t, server.URL))
+				got, err := client.get(t.Context(), server.Base, kit.HostOf(t, server.URL))
 				synctest.Wait() // the service has counted
 				table.WriteString(" | " + service.summary(got, err))
 			})
 		}
 		table.WriteString(" |\n")
 	}
-	checkDocument(t, "TestPeersResume", "downloads.md", "When a download breaks off", table.String())
+	page := kit.Page{File: "downloads.md", Title: "When a download breaks off", By: "interop/clients TestPeersResume"}
+	page.Check(t, table.String())
 }
 
 // summary returns what a client received, and what it took.

@@ -1,4 +1,4 @@
-package interop
+package clients
 
 import (
 	"cmp"
@@ -10,17 +10,14 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-
 	"time"
-
-	gocmp "github.com/google/go-cmp/cmp"
 
 	"example.com/awsretry"
 	"example.com/awsretry/awssdk"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/interop/internal/kit"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // A retryerUse is a way to give a Retryer to the SDK's clients.
@@ -69,8 +66,6 @@ func (u retryerUse) config(r *awssdk.Retryer, addr string, rt http.RoundTripper)
 		Credentials:  sdkCredentials,
 		BaseEndpoint: aws.String("http://" + addr),
 		HTTPClient:   &http.Client{Transport: rt},
-		// s3rver does not have the newer checksums.
-		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
 	}
 	if u.apply {
 		r.Apply(&cfg)
@@ -87,70 +82,10 @@ func newRetryer(t testing.TB, c awssdk.Config) *awssdk.Retryer {
 		c.Backoff = awsretry.Exponential{Jitter: awsretry.NoJitter}
 	}
 	c.RetryAfterSpread = -1
-	r, err := awssdk.NewRetryer(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return kit.Must[*awssdk.Retryer](t)(awssdk.NewRetryer(c))
 }
 
-// A record is what an observer sees of an attempt.
-type record struct {
-	Number    int
-	Class     awsretry.Class
-	Code      string
-	Delay     time.Duration
-	Stop      awsretry.Stop
-	Partition string
-}
-
-// A recorder keeps the records of a Retryer.
-type recorder struct {
-	mu      sync.Mutex // guards records
-	records []record
-}
-
-func (r *recorder) observe(a awsretry.Attempt) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.records = append(r.records, record{a.Number, a.Class, a.Code, a.Delay, a.Stop, a.Partition})
-}
-
-// check fails unless the observer of an applied Retryer got these records, and
-// that of another one none.
-func (r *recorder) check(t testing.TB, u retryerUse, want []record) {
-	t.Helper()
-	if !u.apply {
-		want = nil
-	}
-	if diff := gocmp.Diff(want, r.records, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("records (-want +got):\n%s", diff)
-	}
-}
-
-// recordsOf numbers the records of a call.
-func recordsOf(partition string, records ...record) []record {
-	for i := range records {
-		records[i].Number, records[i].Partition = i+1, partition
-	}
-	return records
-}
-
-func retried(class awsretry.Class, code string, delay time.Duration) record {
-	return record{Class: class, Code: code, Delay: delay}
-}
-
-func stopped(class awsretry.Class, code string, stop awsretry.Stop) record {
-	return record{Class: class, Code: code, Stop: stop}
-}
-
-var succeeded = record{Class: awsretry.Success, Stop: awsretry.StopSuccess}
-
-var (
-	errReset = errors.New("read tcp: connection reset by peer")
-
-	failed = sdkStep{status: 500, code: "InternalServerError"}
-)
+var failed = sdkStep{status: 500, code: "InternalServerError"}
 
 // An sdkStep is what a stub responds to one request.
 type sdkStep struct {
@@ -198,17 +133,6 @@ func (s *sdkStub) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp.Header.Set(name, value)
 	}
 	return resp, nil
-}
-
-// delays returns the times between the requests.
-func (s *sdkStub) delays() []time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var d []time.Duration
-	for i := 1; i < len(s.sent); i++ {
-		d = append(d, s.sent[i].at.Sub(s.sent[i-1].at))
-	}
-	return d
 }
 
 // headers returns the named header of each request.

@@ -1,4 +1,4 @@
-package interop
+package clients
 
 import (
 	"context"
@@ -11,7 +11,11 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"sync/atomic"
+	"testing"
 	"time"
+
+	"example.com/awsretry/interop/internal/kit"
+	"github.com/Shopify/toxiproxy/v2"
 )
 
 const (
@@ -19,19 +23,6 @@ const (
 	chaosMaxBody  = 96 << 10
 	chaosSum      = "X-Sum" // the checksum of the body
 )
-
-// chaosBlock is what every body in both directions is a part of.
-var chaosBlock = func() []byte {
-	block := make([]byte, 4*chaosMaxBody)
-	rand.NewChaCha8([32]byte{1}).Read(block)
-	return block
-}()
-
-// chaosBytes returns the body of a seed and a size.
-func chaosBytes(seed, size int) []byte {
-	from := seed * 7919 % (len(chaosBlock) - chaosMaxBody)
-	return chaosBlock[from : from+size]
-}
 
 func chaosSumOf(body []byte) string { return strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 16) }
 
@@ -48,7 +39,7 @@ type chaosServer struct {
 func startChaosServer() *chaosServer {
 	s := &chaosServer{sent: make([]atomic.Int32, chaosMaxCalls)}
 	s.Server = httptest.NewUnstartedServer(s)
-	s.Config.ErrorLog = quiet
+	s.Config.ErrorLog = kit.Quiet
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
@@ -87,7 +78,7 @@ func (s *chaosServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case dice < 9:
 		s.fail(w, http.StatusBadGateway, "", 2000)
 	case dice < 12:
-		dropConnection(w)
+		kit.HangUp(w, r)
 	case dice < 14:
 		w.Header().Set("Retry-After", "0")
 		s.fail(w, http.StatusTooManyRequests, "", 10)
@@ -95,23 +86,23 @@ func (s *chaosServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, http.StatusBadRequest, "ThrottlingException", 300)
 	case dice < 18:
 		s.fail(w, http.StatusNotFound, "", 3000)
-	case dice < 20:
-		pause(r.Context(), rand.N(100*time.Millisecond))
-		s.succeed(w, call, dice, -1)
-	case dice < 23:
-		s.succeed(w, call, dice, rand.IntN(2000))
 	default:
-		s.succeed(w, call, dice, -1)
-	}
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+		if dice < 20 {
+			kit.Pause(r.Context(), rand.N(100*time.Millisecond))
+		}
+		body := kit.Random(call+dice, rand.IntN(chaosMaxBody))
+		w.Header().Set(chaosSum, chaosSumOf(body))
+		if dice%2 == 0 {
+			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		}
+		w.Write(body[:len(body)/2])
+		if dice < 23 || dice%3 == 0 {
+			http.NewResponseController(w).Flush()
+		}
+		if dice < 23 {
+			panic(http.ErrAbortHandler)
+		}
+		w.Write(body[len(body)/2:])
 	}
 }
 
@@ -122,26 +113,6 @@ func (s *chaosServer) fail(w http.ResponseWriter, status int, code string, size 
 	w.Header().Set(chaosSum, chaosSumOf([]byte(body)))
 	w.WriteHeader(status)
 	io.WriteString(w, body)
-}
-
-// succeed sends a body of known or unknown length. If cut is not negative, it
-// stops after so many bytes.
-func (s *chaosServer) succeed(w http.ResponseWriter, call, dice, cut int) {
-	body := chaosBytes(call+dice, rand.IntN(chaosMaxBody))
-	w.Header().Set(chaosSum, chaosSumOf(body))
-	if dice%2 == 0 {
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	}
-	if 0 <= cut && cut < len(body) {
-		w.Write(body[:cut])
-		http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	w.Write(body[:len(body)/2])
-	if dice%3 == 0 {
-		http.NewResponseController(w).Flush()
-	}
-	w.Write(body[len(body)/2:])
 }
 
 // chaosToxics are the sets of toxics. One is in force at a time.
@@ -162,35 +133,30 @@ var chaosToxics = [][]string{
 	},
 }
 
-// A chaosNet makes counted connections through the toxiproxy of the moment.
-type chaosNet struct {
-	connCounter
-	addr atomic.Pointer[string]
-}
+// A chaosNet makes connections through the toxiproxy of the moment.
+type chaosNet struct{ addr atomic.Pointer[string] }
 
 func (n *chaosNet) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	return n.dialing(new(net.Dialer).DialContext)(ctx, network, *n.addr.Load())
+	return new(net.Dialer).DialContext(ctx, network, *n.addr.Load())
 }
 
 // rotate changes the toxics until ctx ends. Connections keep their toxics for a
-// second. Then their proxy ends with them. rotate returns how many sets were in
-// force.
-func (n *chaosNet) rotate(ctx context.Context, proxies *toxicServer, upstream string) (sets int) {
-	var alive []string
-	for ; ctx.Err() == nil; sets++ {
-		addr := proxies.proxy(upstream, chaosToxics[sets%len(chaosToxics)]...)
-		n.addr.Store(&addr)
-		if alive = append(alive, addr); len(alive) > 4 {
-			proxies.stop(alive[0])
+// second. Then their proxy ends with them.
+func (n *chaosNet) rotate(t *testing.T, ctx context.Context, upstream string) {
+	var alive []*toxiproxy.Proxy
+	for sets := 0; ctx.Err() == nil; sets++ {
+		p := startToxiproxy(t, upstream, chaosToxics[sets%len(chaosToxics)]...)
+		n.addr.Store(&p.Listen)
+		if alive = append(alive, p); len(alive) > 4 {
+			alive[0].Stop()
 			alive = alive[1:]
 		}
 		if sets%7 == 6 { // for a moment nobody listens
-			proxies.stop(addr)
+			p.Stop()
 		}
-		pause(ctx, 250*time.Millisecond)
+		kit.Pause(ctx, 250*time.Millisecond)
 	}
-	for _, addr := range alive {
-		proxies.stop(addr)
+	for _, p := range alive {
+		p.Stop()
 	}
-	return sets
 }

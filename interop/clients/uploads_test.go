@@ -1,4 +1,4 @@
-package interop
+package clients
 
 import (
 	"bytes"
@@ -14,10 +14,7 @@ import (
 	"connectrpc.com/connect"
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
-	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
+	"example.com/awsretry/interop/internal/kit"
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -59,7 +56,7 @@ func sendMessage(ctx context.Context, client *http.Client, url string, data []by
 }
 
 // storing returns a handler of plain uploads.
-func storing(status int, read func(io.Reader) io.Reader) func(func([]byte)) http.HandlerFunc {
+func storing(read func(io.Reader) io.Reader) func(func([]byte)) http.HandlerFunc {
 	return func(stored func([]byte)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(read(r.Body))
@@ -68,45 +65,26 @@ func storing(status int, read func(io.Reader) io.Reader) func(func([]byte)) http
 			}
 			stored(body)
 			w.Header().Set("ETag", `"x"`)
-			w.WriteHeader(status)
 		}
 	}
 }
 
-func plainly(r io.Reader) io.Reader { return r }
-
 var uploads = []upload{
 	// It rewinds a file. It does not know its length, so the server cannot know
 	// that a request is short.
-	{"go-retryablehttp", false, 5 << 20, 4, -1, storing(200, plainly),
+	{"go-retryablehttp", false, 5 << 20, 4, -1, storing(func(r io.Reader) io.Reader { return r }),
 		func(ctx context.Context, c *http.Client, url string, data []byte) error {
 			client := retryablehttp.NewClient()
 			client.HTTPClient, client.Logger, client.RetryMax = c, nil, 0
 			req, err := retryablehttp.NewRequestWithContext(ctx, http.MethodPut, url+"/object", newSlowBody(data))
-			if err != nil {
-				return err
-			}
-			resp, err := client.Do(req)
-			if err != nil {
-				return err
-			}
-			return resp.Body.Close()
-		}},
-	{"connect-go", false, 8 << 20, 2, -1, sumHandler, sendMessage},
-	{"connect-go over HTTP/2", true, 8 << 20, 2, -1, sumHandler, sendMessage},
-	// It fails for good if a body is short.
-	{"azblob", false, 5 << 20, 4, -1, storing(http.StatusCreated, plainly),
-		func(ctx context.Context, c *http.Client, url string, data []byte) error {
-			client, err := blockblob.NewClientWithNoCredential(url+"/container/blob", &blockblob.ClientOptions{
-				ClientOptions: azcore.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}, Transport: c},
-			})
 			if err == nil {
-				_, err = client.Upload(ctx, streaming.NopCloser(newSlowBody(data)), nil)
+				_, err = kit.Text(client.Do(req))
 			}
 			return err
 		}},
-	{"minio-go", false, 3 << 20, 4, 8 << 20, storing(200, httputil.NewChunkedReader), putWithMinio},
-	{"minio-go, nothing buffered", false, 3 << 20, 4, -1, storing(200, httputil.NewChunkedReader), putWithMinio},
+	{"connect-go", true, 8 << 20, 2, -1, sumHandler, sendMessage},
+	{"minio-go", false, 3 << 20, 4, 8 << 20, storing(httputil.NewChunkedReader), putWithMinio},
+	{"minio-go, nothing buffered", false, 3 << 20, 4, -1, storing(httputil.NewChunkedReader), putWithMinio},
 }
 
 // putWithMinio sends a stream, which minio-go signs chunk by chunk while it is
@@ -126,7 +104,6 @@ func putWithMinio(ctx context.Context, c *http.Client, server string, data []byt
 // Every other request fails in the middle of its body. What is stored is what
 // was sent, and every upload that can be sent again succeeds.
 func TestUploads(t *testing.T) {
-	takesLong(t)
 	for _, u := range uploads {
 		for name, fault := range map[string]http.HandlerFunc{
 			"503": func(w http.ResponseWriter, r *http.Request) {
@@ -135,14 +112,15 @@ func TestUploads(t *testing.T) {
 				}
 				w.WriteHeader(http.StatusServiceUnavailable)
 			},
-			"reset": func(w http.ResponseWriter, _ *http.Request) { dropConnection(w) },
-			"hang":  func(_ http.ResponseWriter, r *http.Request) { pause(r.Context(), time.Second) },
+			"reset": kit.HangUp,
+			"hang":  func(_ http.ResponseWriter, r *http.Request) { kit.Pause(r.Context(), time.Second) },
 		} {
 			if name == "hang" && u.size > 4<<20 { // a whole one could take longer than the time-out
 				continue
 			}
 			t.Run(u.client+"/"+name, func(t *testing.T) {
-				tr := &awsretry.Transport{MaxAttempts: 50, MaxBodyBuffer: u.kept, Backoff: briefly}
+				tr := kit.Retrying(nil)
+				tr.MaxAttempts, tr.MaxBodyBuffer = 50, u.kept
 				tr.Quota.Capacity = -1
 				if name == "hang" {
 					tr.AttemptTimeout = 300 * time.Millisecond
@@ -154,7 +132,7 @@ func TestUploads(t *testing.T) {
 }
 
 func (u upload) run(t *testing.T, fault http.HandlerFunc, tr *awsretry.Transport) {
-	data := bytes.Repeat(chaosBytes(4, chaosMaxBody), u.size/chaosMaxBody+1)[:u.size]
+	data := kit.Random(4, u.size)
 	var requests, stored atomic.Int32
 	next := u.handler(func(body []byte) {
 		stored.Add(1)
@@ -176,7 +154,7 @@ func (u upload) run(t *testing.T, fault http.HandlerFunc, tr *awsretry.Transport
 	})
 	tr.Base = srv.Base
 	mayFail := tr.AttemptTimeout > 0 || strings.HasSuffix(u.client, "nothing buffered")
-	inParallel(u.count, 2, func(int) {
+	kit.InParallel(u.count, 2, func(int) {
 		if err := u.do(t.Context(), &http.Client{Transport: tr}, srv.URL, data); err != nil && !mayFail {
 			t.Error(err)
 		}
@@ -202,8 +180,7 @@ func (s *slowBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *slowBody) Seek(offset int64, whence int) (int64, error) {
-	at, err := s.Reader.Seek(offset, whence)
-	s.at = at
-	return at, err
+func (s *slowBody) Seek(offset int64, whence int) (at int64, err error) {
+	s.at, err = s.Reader.Seek(offset, whence)
+	return s.at, err
 }
