@@ -140,3 +140,26 @@ func TestTransports(t *testing.T) {
 		t.Errorf("%d Transports", n)
 	}
 }
+
+func TestAttemptTimeout(t *testing.T) {
+	t.Parallel()
+	ended := make(chan awsretry.Class, 1)
+	q := open(t, newSQLite(t), Config{
+		AttemptTimeout: 20 * time.Millisecond, Observe: func(a awsretry.Attempt) { ended <- a.Class },
+		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			req.Body.Close()
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		}),
+	})
+	enqueue(t, q, post(t, "http://endpoint.test/", "hello"), Options{Policy: retries(t, 0)})
+	start(t, q)
+	select {
+	case class := <-ended:
+		if class != awsretry.Timeout {
+			t.Errorf("the attempt ended as %v", class)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the attempt does not end")
+	}
+}
