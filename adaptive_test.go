@@ -265,6 +265,25 @@ func TestAnnounceAlone(t *testing.T) {
 	}
 }
 
+// With half of the quota in Reserve, nothing is sent when half of it is left.
+func TestReserve(t *testing.T) {
+	for _, tt := range []struct{ reserve, left float64 }{{0, 0}, {.5, 50}} {
+		for _, more := range []float64{0, 20} {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewRateLimiter(RateLimitConfig{Reserve: tt.reserve, Limits: ReadLimits})
+				wantError(t, l.Wait(t.Context()), "")
+				l.Announce(time.Now(), []Limit{{Quota: 100, Remaining: tt.left + more, Reset: time.Minute}})
+				l.Update(false)
+				start := time.Now()
+				wantError(t, l.Wait(t.Context()), "")
+				if took := time.Since(start); (took >= time.Minute) != (more == 0) {
+					t.Errorf("Reserve %v, %v are left: waited %v", tt.reserve, tt.left+more, took)
+				}
+			})
+		}
+	}
+}
+
 // A model is what the AWS SDKs compute, in plain float64 seconds and without a
 // line.
 type model struct {
