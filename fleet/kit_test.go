@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/internal/protocol"
+	"example.com/awsretry/internal/httpfake"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -25,6 +24,9 @@ const (
 	key    = prefix + ":{" + host + "}"
 	delay  = 10 * time.Millisecond // of a response
 )
+
+// count is how many processes most fleets have.
+var count = 20
 
 // reply returns what the script returns, where nothing is limited, with some
 // values changed.
@@ -108,10 +110,6 @@ func dial(t testing.TB, addr string) *fleet.Connection {
 	return c
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 // A responder is a Base whose responses have a status, which can be changed, and
 // come after a delay.
 type responder struct {
@@ -129,9 +127,7 @@ func respond(status int, delay time.Duration) *responder {
 func (r *responder) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.attempts.Add(1)
 	time.Sleep(r.delay)
-	return &http.Response{
-		StatusCode: int(r.status.Load()), Header: make(http.Header), Body: io.NopCloser(strings.NewReader("")), Request: req,
-	}, nil
+	return httpfake.Empty(int(r.status.Load()), req), nil
 }
 
 // send makes one request, to a host if it is given, and returns how long it
@@ -156,8 +152,7 @@ func status(ctx context.Context, tr *awsretry.Transport, host string) (int, erro
 	if err != nil {
 		return 0, err
 	}
-	resp.Body.Close()
-	return resp.StatusCode, nil
+	return resp.StatusCode, resp.Body.Close()
 }
 
 func stateOf(tr *awsretry.Transport) awsretry.State {

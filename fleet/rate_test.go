@@ -15,6 +15,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
+	"example.com/awsretry/internal/httpfake"
 )
 
 // A service allows rate requests per second, with a burst.
@@ -49,7 +50,7 @@ func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
 		status = http.StatusOK
 	}
 	s.sent = append(s.sent, sending{now, status == http.StatusOK})
-	return respond(status, 0).RoundTrip(req)
+	return httpfake.Empty(status, req), nil
 }
 
 func (s *service) setRate(rate float64) {
@@ -266,7 +267,7 @@ func TestRate(t *testing.T) {
 	deploy := func(r *run) {
 		r.join(count, 4)
 		time.Sleep(30 * time.Second)
-		end := time.Now().Add(2 * count * time.Second)
+		end := time.Now().Add(time.Duration(2*count) * time.Second)
 		r.meanwhile = func() {
 			for ; time.Until(end) > 2*time.Second; time.Sleep(2 * time.Second) {
 				i := max(slices.IndexFunc(r.processes, func(p *process) bool { return p.link.leads.Load() }), 0)

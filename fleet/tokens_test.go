@@ -312,8 +312,8 @@ func TestTokensOfMadeUpPartitions(t *testing.T) {
 
 // In an outage, many processes that share a bucket hardly add to the load.
 func TestOutage(t *testing.T) {
-	const clients, perSecond = 10 * count, 5
-	load := func(t *testing.T, sharing bool) float64 {
+	const perSecond = 5
+	load := func(t *testing.T, clients int, sharing bool) float64 {
 		store, service := &fleettest.Store{Latency: time.Millisecond}, respond(http.StatusServiceUnavailable, 0)
 		var made atomic.Int64
 		var arrivals, calls sync.WaitGroup
@@ -339,10 +339,10 @@ func TestOutage(t *testing.T) {
 		return float64(service.attempts.Load()) / float64(made.Load())
 	}
 	synctest.Test(t, func(t *testing.T) {
-		if got := load(t, true); got > 1.1 {
+		if got := load(t, 10*count, true); got > 1.1 {
 			t.Errorf("the service has %.3f of the load of the calls, want at most 1.1", got)
 		}
-		if got := load(t, false); got < 1.5 {
+		if got := load(t, 5, false); got < 1.5 {
 			t.Errorf("without sharing the service has %.3f of the load of the calls; the test shows nothing", got)
 		}
 	})
