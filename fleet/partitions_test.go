@@ -107,9 +107,9 @@ func TestManyNewPartitions(t *testing.T) {
 			return reply(nil), nil
 		}), fleet.Config{})
 		defer shared.Close()
-		sendToHosts(t, &awsretry.Transport{Base: respond(200, 0), Shared: shared}, 2000, time.Millisecond)
-		if n := n.Load(); n < 250 || n > 301 {
-			t.Errorf("%d keys in two seconds, want 250 to 300", n)
+		sendToHosts(t, &awsretry.Transport{Base: respond(200, 0), Shared: shared}, 1000, time.Millisecond)
+		if n := n.Load(); n < 150 || n > 201 {
+			t.Errorf("%d keys in a second, want 150 to 200", n)
 		}
 	})
 }

@@ -235,7 +235,7 @@ func (r *run) leased() (n int) {
 func fault(keepsLeases bool, begin, end func(*fleettest.Store)) func(*run) {
 	return func(r *run) {
 		r.join(count, 4)
-		time.Sleep(30 * time.Second)
+		time.Sleep(15 * time.Second)
 		begin(r.store)
 		r.phase("during the fault", 10, figures{0.7, 0.1, 1.6, 0, 0})
 		if n := r.leased(); (n == count) != keepsLeases || !keepsLeases && n > 0 {
@@ -262,11 +262,11 @@ func TestRate(t *testing.T) {
 		r.join(count, 4)
 		r.phase("the first ten seconds", 10, figures{0.4, 0.3, 3, 0.9, 0.12})
 		time.Sleep(5 * time.Second)
-		r.phase("steady", 45, figures{0.92, 0.04, 1.4, 0.95, 0})
+		r.phase("steady", 20, figures{0.92, 0.04, 1.4, 0.95, 0})
 	}
 	deploy := func(r *run) {
 		r.join(count, 4)
-		time.Sleep(30 * time.Second)
+		time.Sleep(15 * time.Second)
 		end := time.Now().Add(time.Duration(2*count) * time.Second)
 		r.meanwhile = func() {
 			for ; time.Until(end) > 2*time.Second; time.Sleep(2 * time.Second) {
@@ -317,7 +317,7 @@ func TestRate(t *testing.T) {
 			r.join(1, 20) // which leads again
 			time.Sleep(30 * time.Second)
 			restore := r.store.Copy()
-			time.Sleep(10 * time.Minute)
+			time.Sleep(2 * time.Minute)
 			restore()
 			r.service.setRate(30)
 			time.Sleep(10 * time.Second)

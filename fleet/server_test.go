@@ -187,7 +187,7 @@ func TestSentinel(t *testing.T) {
 		"+subscribe", "+sentinel|sentinels", "+sentinel|get-master-addr-by-name")
 	option := valkey.ClientOption{
 		InitAddress: []string{sentinel.Addr},
-		Sentinel: valkey.SentinelOption{MasterSet: "fleet", Username: "watcher", Password: "secret"},
+		Sentinel:    valkey.SentinelOption{MasterSet: "fleet", Username: "watcher", Password: "secret"},
 	}
 	allow(primary, "fleet", rights...)
 	if err := evaluate(t, option, key); err == nil || !strings.Contains(err.Error(), "'role' command") {
