@@ -12,6 +12,7 @@ import (
 
 	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -156,29 +157,23 @@ func TestStackWithoutRetries(t *testing.T) {
 	}
 }
 
-// A long-polling call whose retry the bucket refuses sleeps once.
+// A call that LongPoll reports and whose retry the bucket refuses sleeps once.
+// TestVectors has the calls of Revision2026.
 func TestLongPoll(t *testing.T) {
-	empty := awsretry.QuotaConfig{Capacity: 1}
-	always := func(context.Context) bool { return true }
-	for name, tt := range map[string]struct {
-		config Config
-		want   time.Duration
-	}{
-		"Classic":               {Config{Quota: empty}, 0},
-		"Classic with LongPoll": {Config{Quota: empty, LongPoll: always}, time.Second},
-		"2026":                  {Config{Quota: empty, Revision: awsretry.Revision2026}, 50 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, apply bool) {
-				c := &client{service: "SQS", operation: "ReceiveMessage", apply: apply}
-				start := time.Now()
-				err := c.call(t.Context(), mustRetryer(t, tt.config), step{status: 500})
-				if got := time.Since(start); stopOf(err) != awsretry.StopQuota || got != tt.want {
-					t.Errorf("%v after %v, want %v", err, got, tt.want)
-				}
-			})
+	each(t, func(t *testing.T, apply bool) {
+		r := mustRetryer(t, Config{
+			Quota:    awsretry.QuotaConfig{Capacity: 1},
+			LongPoll: func(ctx context.Context) bool { return awsmiddleware.GetOperationName(ctx) == "ReceiveMessage" },
 		})
-	}
+		for operation, want := range map[string]time.Duration{"ReceiveMessage": time.Second, "SendMessage": 0} {
+			c := &client{service: "SQS", operation: operation, apply: apply}
+			start := time.Now()
+			err := c.call(t.Context(), r, step{status: 500})
+			if got := time.Since(start); stopOf(err) != awsretry.StopQuota || got != want {
+				t.Errorf("%s: %v after %v, want %v", operation, err, got, want)
+			}
+		}
+	})
 }
 
 // An initial cost is spent once for a call that Apply knows, and for each

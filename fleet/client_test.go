@@ -279,3 +279,23 @@ func TestOldOutcomesAreDropped(t *testing.T) {
 		}
 	})
 }
+
+// A process asks for the retry tokens of a few retries at a time, however many
+// were refused.
+func TestGrantsAreBounded(t *testing.T) {
+	most := 0
+	alone(t, func(r protocol.Request) ([]string, error) {
+		most = max(most, r.Asked)
+		return reply(func(got *protocol.Reply) { got.Tokens = float64(r.Asked) }), nil
+	}, func(o *only) {
+		o.base.status.Store(http.StatusServiceUnavailable)
+		o.transport.MaxAttempts = 10
+		for range 500 {
+			send(o, o.transport)
+		}
+		synctest.Wait() // for a renewal at this time, which writes most
+		if most != 5*float {
+			o.Errorf("a renewal asks for %d tokens, want at most %d", most, 5*float)
+		}
+	})
+}

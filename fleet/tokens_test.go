@@ -108,10 +108,8 @@ func TestTokensAreNotMinted(t *testing.T) {
 		increment int
 		restarts  bool
 	}{
-		"no successes":           {-1, false},
-		"no successes, restarts": {-1, true},
-		"successes":              {1, false},
-		"successes, restarts":    {1, true},
+		"no successes":        {-1, false},
+		"successes, restarts": {1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(2) {
@@ -127,7 +125,7 @@ func TestTokensAreNotMinted(t *testing.T) {
 							time.Sleep(5 * time.Second)
 						}
 						now := p.sum()
-						if test.increment < 0 && !test.restarts && now > before {
+						if !test.restarts && now > before {
 							p.Fatalf("%d retry tokens, %d before", now, before)
 						}
 						if settled && now > capacity {
@@ -233,45 +231,6 @@ func TestTokensAfterAFault(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Processes that start and stop without a success bring no retry tokens.
-func TestDeployInAnOutage(t *testing.T) {
-	inPool(t, 1, http.StatusServiceUnavailable, 0, func(p *pool) {
-		p.calls(p.processes[0], 150, 50*time.Millisecond)
-		if before := p.sum(); before > 2*float {
-			t.Fatalf("%d retry tokens in an outage", before)
-		}
-		retries := 0
-		for range 20 {
-			one := p.start()
-			retries += p.calls(one, 1, 0)
-			one.shared.Close()
-		}
-		if retries > 4 {
-			t.Errorf("20 processes that start and stop make %d retries", retries)
-		}
-	})
-}
-
-// A store that comes back empty gets the retry tokens that its fleet had left,
-// also if a new process is the first to find it.
-func TestNewProcessFindsAnEmptyStore(t *testing.T) {
-	inPool(t, 1, http.StatusServiceUnavailable, 0, func(p *pool) {
-		old := p.processes[0]
-		if n := p.calls(old, 150, 50*time.Millisecond); n < 90 || n > capacity/cost {
-			t.Errorf("a bucket of 500 tokens pays for %d retries, want 100", n)
-		}
-		old.link.mode.Store(refuses)
-		time.Sleep(5 * time.Second)
-		p.store.Flush()
-		p.start()
-		old.link.mode.Store(works)
-		time.Sleep(time.Second)
-		if n := p.calls(old, 150, 50*time.Millisecond); n > 4 {
-			t.Errorf("a new process that made the key again brought %d retries", n)
-		}
-	})
 }
 
 // Close leaves a Transport the retry tokens of one retry, and gives the others
