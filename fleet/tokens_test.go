@@ -280,7 +280,7 @@ func TestOutage(t *testing.T) {
 		for i := range clients {
 			tr := &awsretry.Transport{Base: service, Backoff: awsretry.Exponential{Initial: 50 * time.Millisecond}}
 			if sharing {
-				shared := newFleet(t, store, fleet.Config{})
+				shared := newFleet(t, store, fleet.Config{Lease: time.Second})
 				defer shared.Close()
 				tr.Shared = shared
 			}

@@ -30,7 +30,7 @@ func TestLaw(t *testing.T) {
 	server := storetest.Start(t)
 	for seed := range uint64(5) {
 		server.Do("FLUSHALL")
-		compare(t, server.Addr, seed, 1000)
+		compare(t, server.Addr, seed, 800)
 	}
 }
 
