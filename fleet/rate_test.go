@@ -235,7 +235,7 @@ func (r *run) leased() (n int) {
 func fault(keepsLeases bool, begin, end func(*fleettest.Store)) func(*run) {
 	return func(r *run) {
 		r.join(count, 4)
-		time.Sleep(15 * time.Second)
+		time.Sleep(30 * time.Second)
 		begin(r.store)
 		r.phase("during the fault", 10, figures{0.7, 0.1, 1.6, 0, 0})
 		if n := r.leased(); (n == count) != keepsLeases || !keepsLeases && n > 0 {
@@ -266,7 +266,7 @@ func TestRate(t *testing.T) {
 	}
 	deploy := func(r *run) {
 		r.join(count, 4)
-		time.Sleep(15 * time.Second)
+		time.Sleep(30 * time.Second)
 		end := time.Now().Add(time.Duration(2*count) * time.Second)
 		r.meanwhile = func() {
 			for ; time.Until(end) > 2*time.Second; time.Sleep(2 * time.Second) {
