@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +12,7 @@ import (
 
 	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -34,7 +33,6 @@ func TestObserve(t *testing.T) {
 		steps  []step
 		want   []string
 	}{
-		{"success", Config{}, []step{{status: 200}}, []string{`1 success  delay 0s stop "success"`}},
 		{"permanent", Config{}, []step{missing}, []string{`1 permanent NoSuchKey delay 0s stop "permanent"`}},
 		{"saved", Config{}, []step{busy, slow, {status: 200}}, []string{
 			`1 transient  delay 1s stop ""`, `2 throttled Throttling delay 2s stop ""`, `3 success  delay 0s stop "success"`,
@@ -45,7 +43,6 @@ func TestObserve(t *testing.T) {
 		{"quota", Config{Quota: awsretry.QuotaConfig{Capacity: 5}}, []step{busy, busy}, []string{
 			`1 transient  delay 1s stop ""`, `2 transient  delay 0s stop "quota"`,
 		}},
-		{"no retry", Config{MaxAttempts: 1}, []step{busy}, []string{`1 transient  delay 0s stop "max_attempts"`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			eachLoop(t, func(t *testing.T, apply bool) {
@@ -70,7 +67,6 @@ func TestObserve(t *testing.T) {
 func TestAttempts(t *testing.T) {
 	ofContext := func(ctx context.Context) context.Context { return awsretry.WithMaxAttempts(ctx, 5) }
 	ofClient := func(r aws.Retryer) aws.Retryer { return retry.AddWithMaxAttempts(r, 4) }
-	one := func(r aws.Retryer) aws.Retryer { return retry.AddWithMaxAttempts(r, 1) }
 	nop := func(aws.Retryer) aws.Retryer { return aws.NopRetryer{} }
 	moreCodes := func(r aws.Retryer) aws.Retryer { return retry.AddWithErrorCodes(r, "Custom") }
 	busy, custom := step{status: 500}, step{status: 400, code: "Custom"}
@@ -89,8 +85,6 @@ func TestAttempts(t *testing.T) {
 		{"context", "S3", awsretry.Classic, ofContext, nil, busy, 5, 3},
 		{"client", "S3", awsretry.Classic, nil, ofClient, busy, 4, 4},
 		{"client, 2026", "S3", awsretry.Revision2026, nil, ofClient, busy, 4, 4}, // not to be taken for that of DynamoDB
-		{"context above client", "S3", awsretry.Classic, ofContext, ofClient, busy, 4, 4},
-		{"one", "S3", awsretry.Classic, nil, one, busy, 1, 1},
 		{"another code", "S3", awsretry.Classic, nil, moreCodes, custom, 3, 3},
 		{"another retryer", "S3", awsretry.Classic, nil, nop, busy, 1, 1},
 	} {
@@ -139,7 +133,7 @@ func TestCancel(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			each(t, func(t *testing.T, apply bool) {
 				r := mustRetryer(t, tt.config)
-				for range 3 {
+				for range 3 { // the last ones have no token
 					ctx, cancel := context.WithCancelCause(t.Context())
 					time.AfterFunc(100*time.Millisecond, func() { cancel(why) })
 					start := time.Now()
@@ -163,52 +157,23 @@ func TestStackWithoutRetries(t *testing.T) {
 	}
 }
 
-// The Config's partition counts, and the context's before it.
-func TestPartitions(t *testing.T) {
+// A call that LongPoll reports and whose retry the bucket refuses sleeps once.
+// TestVectors has the calls of Revision2026.
+func TestLongPoll(t *testing.T) {
 	each(t, func(t *testing.T, apply bool) {
-		c := newClient(apply)
-		r := mustRetryer(t, Config{Partition: func(context.Context) string { return "account" }})
-		c.call(t.Context(), r, step{status: 200})
-		c.call(awsretry.WithPartition(t.Context(), "table"), r, step{status: 200})
-		if got, want := slices.Collect(names(r)), []string{"table", "account"}; !slices.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
-		}
-	})
-}
-
-func names(r *Retryer) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for name := range r.Partitions() {
-			if !yield(name) {
-				return
+		r := mustRetryer(t, Config{
+			Quota:    awsretry.QuotaConfig{Capacity: 1},
+			LongPoll: func(ctx context.Context) bool { return awsmiddleware.GetOperationName(ctx) == "ReceiveMessage" },
+		})
+		for operation, want := range map[string]time.Duration{"ReceiveMessage": time.Second, "SendMessage": 0} {
+			c := &client{service: "SQS", operation: operation, apply: apply}
+			start := time.Now()
+			err := c.call(t.Context(), r, step{status: 500})
+			if got := time.Since(start); stopOf(err) != awsretry.StopQuota || got != want {
+				t.Errorf("%s: %v after %v, want %v", operation, err, got, want)
 			}
 		}
-	}
-}
-
-// A long-polling call whose retry the bucket refuses sleeps once.
-func TestLongPoll(t *testing.T) {
-	empty := awsretry.QuotaConfig{Capacity: 1}
-	always := func(context.Context) bool { return true }
-	for name, tt := range map[string]struct {
-		config Config
-		want   time.Duration
-	}{
-		"Classic":               {Config{Quota: empty}, 0},
-		"Classic with LongPoll": {Config{Quota: empty, LongPoll: always}, time.Second},
-		"2026":                  {Config{Quota: empty, Revision: awsretry.Revision2026}, 50 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, apply bool) {
-				c := &client{service: "SQS", operation: "ReceiveMessage", apply: apply}
-				start := time.Now()
-				err := c.call(t.Context(), mustRetryer(t, tt.config), step{status: 500})
-				if got := time.Since(start); stopOf(err) != awsretry.StopQuota || got != tt.want {
-					t.Errorf("%v after %v, want %v", err, got, tt.want)
-				}
-			})
-		})
-	}
+	})
 }
 
 // An initial cost is spent once for a call that Apply knows, and for each
@@ -262,23 +227,13 @@ func TestTwoRetryers(t *testing.T) {
 	})
 }
 
-// A request with a body that cannot be sent again is not retried, and no token
-// is drawn for it. One that can be rewound is retried.
-func TestOneShotBody(t *testing.T) {
+// A request with a body that can be rewound is retried. TestErrorsOfCalls has one
+// that cannot.
+func TestBodyThatIsRewound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var seen []string
-		r := mustRetryer(t, Config{Observe: func(a awsretry.Attempt) { seen = append(seen, record(a)) }})
 		c := newClient(true)
-		c.body = io.MultiReader(strings.NewReader("x"))
-		c.call(t.Context(), r, step{status: 503, code: "SlowDown"})
-		if want := []string{`1 throttled SlowDown delay 0s stop "body"`}; !slices.Equal(seen, want) {
-			t.Errorf("observed %q, want %q", seen, want)
-		}
-		if got := tokens(t, r, "S3 us-east-1"); got != 500 {
-			t.Errorf("%d tokens, want 500", got)
-		}
 		c.body = strings.NewReader("x")
-		if err := c.call(t.Context(), r, step{status: 500}, step{status: 200}); err != nil {
+		if err := c.call(t.Context(), mustRetryer(t, Config{}), step{status: 500}, step{status: 200}); err != nil {
 			t.Error(err)
 		}
 	})

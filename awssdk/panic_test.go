@@ -27,7 +27,6 @@ func TestPanics(t *testing.T) {
 		name string
 		set  func(*client, *Config)
 	}{
-		{"Observe", func(_ *client, config *Config) { config.Observe = func(awsretry.Attempt) { throw() } }},
 		{"Observe, of a success", func(_ *client, config *Config) {
 			config.Observe = func(a awsretry.Attempt) {
 				if a.Class == awsretry.Success {
@@ -38,7 +37,6 @@ func TestPanics(t *testing.T) {
 		{"Policy", func(_ *client, config *Config) {
 			config.Policy = func(*awsretry.Attempt) awsretry.Class { throw(); return 0 }
 		}},
-		{"below", below(1)},
 		{"below the retry", below(2)},
 		{"below, with an initial cost", func(c *client, config *Config) {
 			config.Quota.InitialCost = 7

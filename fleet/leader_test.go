@@ -56,43 +56,30 @@ func eachLaw(t *testing.T, test func(t *testing.T, law func() pacing.Adopter)) {
 	}
 }
 
-// A new leader goes on at the rate of the one before.
-func TestLeaderTakesOver(t *testing.T) {
+// What becomes of a rate at a limit of the service.
+func TestLeader(t *testing.T) {
 	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
-		l := lead(law, 90)
-		for range 10 {
-			l.run(1000, ledLease/2)
-			if l.got.Rate < 85 || l.got.Rate > 135 {
-				t.Fatalf("rate %.1f, want about 90", l.got.Rate)
+		expect := func(what string, l *led, least, most float64, cuts int) {
+			t.Helper()
+			if l.got.Rate < least || l.got.Rate > most || l.cuts != cuts {
+				t.Errorf("%s: %d cuts to %.1f, want %d, to %g to %g", what, l.cuts, l.got.Rate, cuts, least, most)
 			}
 		}
-	})
-}
-
-// What many processes report in one step cuts the rate once, and not again
-// before all of them have heard of it.
-func TestLeaderCutsOnce(t *testing.T) {
-	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
+		next := lead(law, 90)
+		for range 10 {
+			next.run(1000, ledLease/2)
+			expect("a new leader", next, 85, 135, 0)
+		}
 		l := lead(law, 100)
 		l.run(1000, ledLease/2) // what was sent before it led does not cut
-		for range 2 {
+		for range 2 {           // not again before all have heard of it
 			l.run(60, ledLease/2)
-			if l.cuts != 1 || l.got.Rate < 65 || l.got.Rate > 95 {
-				t.Errorf("%d cuts to %.1f", l.cuts, l.got.Rate)
-			}
+			expect("what many processes report in one step", l, 65, 95, 1)
 		}
-	})
-}
-
-// A rate far above what is accepted falls there within a few leases.
-func TestLeaderFollowsALargeDrop(t *testing.T) {
-	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
-		l := lead(law, 200)
+		l = lead(law, 200)
 		l.run(200, 4*time.Second)
 		l.run(20, 2*time.Second)
-		if l.got.Rate > 30 || l.got.Rate < 8 {
-			t.Errorf("after two seconds at a limit of 20/s the rate is %.1f", l.got.Rate)
-		}
+		expect("two seconds after a large drop", l, 8, 30, l.cuts)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
 	"example.com/awsretry/fleet/internal/protocol"
+	"example.com/awsretry/internal/httpfake"
 )
 
 // A Retry-After holds back the other processes too, and does not last longer
@@ -28,13 +29,11 @@ func TestRetryAfterIsShared(t *testing.T) {
 			shared := newFleet(t, store, fleet.Config{Lease: time.Second})
 			defer shared.Close()
 			transports[i] = &awsretry.Transport{
-				Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 					if !throttled.CompareAndSwap(true, false) {
-						return respond(200, 0).RoundTrip(req)
+						return httpfake.Empty(200, req), nil
 					}
-					resp, err := respond(429, 0).RoundTrip(req)
-					resp.Header.Set("Retry-After", "3")
-					return resp, err
+					return httpfake.Response(req, 429, http.NoBody, "Retry-After", "3"), nil
 				}),
 				Shared: shared, ShareRetryAfter: true, RetryAfterSpread: -1, MaxAttempts: 1,
 			}
@@ -54,45 +53,43 @@ func TestRetryAfterIsShared(t *testing.T) {
 	})
 }
 
+// sendToHosts makes a request in each of n new partitions, with pauses.
+func sendToHosts(t *testing.T, tr *awsretry.Transport, n int, pause time.Duration) {
+	for i := range n {
+		send(t, tr, "host"+strconv.Itoa(i)+".test")
+		time.Sleep(pause)
+	}
+}
+
 // The members of partitions that a Transport drops end at once, also while they
 // renew and however long the lease is, and give their retry tokens back.
 func TestPartitionsAreDropped(t *testing.T) {
 	for _, lease := range []time.Duration{400 * time.Millisecond, time.Minute} {
-		t.Run(lease.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var left atomic.Int64
-				var renewed sync.Map
-				shared := newFleet(t, clientFunc(func(_ context.Context, key string, r protocol.Request) ([]string, error) {
-					time.Sleep(50 * time.Millisecond)
-					if r.Leaving {
-						left.Add(1)
-					}
-					renewed.Store(key, time.Now())
-					return reply(nil), nil
-				}), fleet.Config{Lease: lease})
-				tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared, MaxPartitions: 3}
-				for i := range 100 {
-					send(t, tr, "host"+strconv.Itoa(i)+".test")
-					time.Sleep(100 * time.Millisecond)
+		synctest.Test(t, func(t *testing.T) {
+			var left atomic.Int64
+			var renewed sync.Map // keys
+			shared := newFleet(t, clientFunc(func(_ context.Context, key string, r protocol.Request) ([]string, error) {
+				time.Sleep(50 * time.Millisecond)
+				if r.Leaving {
+					left.Add(1)
 				}
-				if n := left.Load(); n != 97 {
-					t.Errorf("%d members have left, want 97", n)
-				}
-				dropped := time.Now()
-				time.Sleep(10 * lease)
-				runtime.KeepAlive(tr)
-				running := 0
-				renewed.Range(func(_, at any) bool {
-					if at.(time.Time).After(dropped) {
-						running++
-					}
-					return true
-				})
-				shared.Close()
-				if running != 3 || left.Load() != 100 {
-					t.Errorf("%d partitions are renewed, want 3; %d were left at the end", running, left.Load())
-				}
-			})
+				renewed.Store(key, true)
+				return reply(nil), nil
+			}), fleet.Config{Lease: lease})
+			tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared, MaxPartitions: 3}
+			sendToHosts(t, tr, 20, 100*time.Millisecond)
+			if n := left.Load(); n != 17 {
+				t.Errorf("%d members have left, want 17", n)
+			}
+			renewed.Clear()
+			time.Sleep(10 * lease)
+			runtime.KeepAlive(tr)
+			running := 0
+			renewed.Range(func(any, any) bool { running++; return true })
+			shared.Close()
+			if running != 3 || left.Load() != 20 {
+				t.Errorf("%d partitions are renewed, want 3; %d were left at the end", running, left.Load())
+			}
 		})
 	}
 }
@@ -101,24 +98,18 @@ func TestPartitionsAreDropped(t *testing.T) {
 // the first 100.
 func TestManyNewPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		keys := make(map[string]bool)
+		var keys sync.Map
+		var n atomic.Int64
 		shared := newFleet(t, clientFunc(func(_ context.Context, key string, _ protocol.Request) ([]string, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			keys[key] = true
+			if _, known := keys.LoadOrStore(key, true); !known {
+				n.Add(1)
+			}
 			return reply(nil), nil
 		}), fleet.Config{})
 		defer shared.Close()
-		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
-		for i := range 5000 {
-			send(t, tr, "host"+strconv.Itoa(i)+".test")
-			time.Sleep(time.Millisecond)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if len(keys) < 500 || len(keys) > 601 {
-			t.Errorf("%d keys in five seconds, want 500 to 600", len(keys))
+		sendToHosts(t, &awsretry.Transport{Base: respond(200, 0), Shared: shared}, 1000, time.Millisecond)
+		if n := n.Load(); n < 150 || n > 201 {
+			t.Errorf("%d keys in a second, want 150 to 200", n)
 		}
 	})
 }
@@ -146,37 +137,32 @@ func TestTransportIsDropped(t *testing.T) {
 // Partitions that are not used are renewed once in ten leases, also while the
 // store fails.
 func TestUnusedPartitions(t *testing.T) {
-	const partitions, length = 200, 40 * time.Second
-	for name, failing := range map[string]bool{"the store works": false, "the store fails": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var renewals atomic.Int64
-				var fails atomic.Bool
-				shared := newFleet(t, clientFunc(func(_ context.Context, _ string, r protocol.Request) ([]string, error) {
-					renewals.Add(1)
-					if fails.Load() {
-						return nil, context.DeadlineExceeded
-					}
-					return reply(func(got *protocol.Reply) { got.Tokens = float64(r.Asked) }), nil
-				}), fleet.Config{})
-				defer shared.Close()
-				tr := &awsretry.Transport{Base: respond(200, 0), Mode: awsretry.Adaptive, Shared: shared}
-				for i := range partitions {
-					send(t, tr, "host"+strconv.Itoa(i)+".test")
-				}
-				time.Sleep(10 * time.Second)
-				fails.Store(failing)
-				time.Sleep(10 * time.Second)
-				before := renewals.Load()
-				time.Sleep(length)
-				runtime.KeepAlive(tr)
-				perSecond := float64(renewals.Load()-before) / length.Seconds()
-				if least, most := partitions/4.5, partitions/3.5; perSecond < least || perSecond > most {
-					t.Errorf("%.1f renewals a second, want %.1f to %.1f", perSecond, least, most)
-				}
-			})
-		})
-	}
+	const partitions, length = 50, 40 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		var renewals atomic.Int64
+		var fails atomic.Bool
+		shared := newFleet(t, clientFunc(func(_ context.Context, _ string, r protocol.Request) ([]string, error) {
+			renewals.Add(1)
+			if fails.Load() {
+				return nil, errBoom
+			}
+			return reply(func(got *protocol.Reply) { got.Tokens = float64(r.Asked) }), nil
+		}), fleet.Config{})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(200, 0), Mode: awsretry.Adaptive, Shared: shared}
+		sendToHosts(t, tr, partitions, 0)
+		for _, failing := range []bool{false, true} {
+			fails.Store(failing)
+			time.Sleep(10 * time.Second)
+			before := renewals.Load()
+			time.Sleep(length)
+			perSecond := float64(renewals.Load()-before) / length.Seconds()
+			if least, most := partitions/4.5, partitions/3.5; perSecond < least || perSecond > most {
+				t.Errorf("failing: %v: %.1f renewals a second, want %.1f to %.1f", failing, perSecond, least, most)
+			}
+		}
+		runtime.KeepAlive(tr)
+	})
 }
 
 // An idle process renews at once when it is used again, and one that leads does

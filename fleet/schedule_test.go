@@ -46,3 +46,18 @@ func TestSchedule(t *testing.T) {
 		}
 	})
 }
+
+// Processes that start together do not stay together.
+func TestRenewalsAreSpread(t *testing.T) {
+	const due, unit = 200 * time.Millisecond, time.Millisecond
+	least, most := time.Hour, time.Duration(0)
+	for range 1000 {
+		least, most = min(least, fleet.RenewIn(due)), max(most, fleet.RenewIn(due))
+		if token := fleet.FirstToken(); token < 0 || token >= 1 {
+			t.Fatalf("a process begins with %v tokens", token)
+		}
+	}
+	if least < 190*unit || least > 191*unit || most > 210*unit || most < 209*unit || fleet.RenewIn(0) != 0 {
+		t.Errorf("renewals that are due in %v are made in %v to %v", due, least, most)
+	}
+}

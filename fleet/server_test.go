@@ -2,15 +2,7 @@ package fleet_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -71,58 +63,6 @@ func TestLeastRights(t *testing.T) {
 	}
 }
 
-// Dial speaks TLS if it is asked to, and does not trust a certificate of an
-// unknown authority.
-func TestTLS(t *testing.T) {
-	certificate, key, known := selfSigned(t)
-	addr := storetest.FreeAddr(t)
-	_, port, _ := net.SplitHostPort(addr)
-	store := storetest.Start(t, "--tls-port", port, "--tls-auth-clients", "no",
-		"--tls-cert-file", certificate, "--tls-key-file", key)
-	allow(store, "fleet", rights...)
-	for _, roots := range []*x509.CertPool{known, nil} {
-		err := evaluate(t, valkey.ClientOption{
-			InitAddress: []string{addr}, ForceSingleClient: true,
-			TLSConfig: &tls.Config{ServerName: "store.example", RootCAs: roots},
-		}, "orders:{tls}")
-		if roots != nil && err != nil || roots == nil && (err == nil || !strings.Contains(err.Error(), "certificate")) {
-			t.Errorf("the authority is known: %v; %v", roots != nil, err)
-		}
-	}
-}
-
-// selfSigned returns the files of a certificate of store.example and of its key,
-// and the certificate as an authority.
-func selfSigned(t *testing.T) (certificate, key string, known *x509.CertPool) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"store.example"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	public, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder, known := t.TempDir(), x509.NewCertPool()
-	write := func(name, kind string, content []byte) string {
-		path, text := filepath.Join(folder, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content})
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		known.AppendCertsFromPEM(text)
-		return path
-	}
-	return write("certificate.pem", "CERTIFICATE", public), write("key.pem", "PRIVATE KEY", secret), known
-}
-
 // A member is a Transport that shares through a real server.
 type member struct {
 	transport *awsretry.Transport
@@ -153,11 +93,19 @@ func (m *member) until(t *testing.T, leased bool) {
 }
 
 // Whatever happens to a server, no request fails or waits for it, and there is
-// a lease again when it is over.
+// a lease again when it is over. Dial returns a Client although there is no
+// server yet.
 func TestFaults(t *testing.T) {
 	s := storetest.Start(t)
-	suspend, resume := func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) }
-	cut := func() { s.Do("CLIENT", "KILL", "TYPE", "normal") }
+	s.Stop()
+	m := join(t, dial(t, s.Addr))
+	eventually(t, "a renewal fails", func() bool { return len(m.faults.all()) > 0 })
+	s.Restart()
+	m.until(t, true)
+	// With a longer field it would be a hash table, which takes much more memory.
+	if got := s.Do("OBJECT", "ENCODING", key); got != "listpack" {
+		t.Errorf("the encoding of a partition is %s, want listpack", got)
+	}
 	deleteKey := func() { s.Do("DEL", key) }
 	for _, fault := range []struct {
 		name       string
@@ -165,11 +113,7 @@ func TestFaults(t *testing.T) {
 		kept       bool // the lease
 	}{
 		{"stopped", s.Stop, s.Restart, false},
-		{"suspended", suspend, resume, false},
-		{"suspended, connections cut", suspend, func() {
-			resume()
-			cut()
-		}, false},
+		{"suspended", func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) }, false},
 		{"out of memory", func() { s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1mb") },
 			func() { s.Do("CONFIG", "SET", "maxmemory", "0") }, false},
 		{"a read-only replica", func() { s.Do("REPLICAOF", "127.0.0.1", "1") },
@@ -178,11 +122,9 @@ func TestFaults(t *testing.T) {
 		{"a key of another type", func() { s.Do("SET", key, "text") }, deleteKey, false},
 		{"flushed", func() { s.Do("FLUSHALL") }, func() {}, true},
 		{"scripts flushed", func() { s.Do("SCRIPT", "FLUSH") }, func() {}, true},
-		{"connections cut", cut, func() {}, true},
+		{"connections cut", func() { s.Do("CLIENT", "KILL", "TYPE", "normal") }, func() {}, true},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
-			m := join(t, dial(t, s.Addr))
-			m.until(t, true)
 			fault.begin()
 			if fault.kept {
 				time.Sleep(100 * time.Millisecond)
@@ -192,23 +134,6 @@ func TestFaults(t *testing.T) {
 			fault.end()
 			m.until(t, true)
 		})
-	}
-}
-
-// Dial returns a Client although there is no store yet.
-func TestDialBeforeTheStore(t *testing.T) {
-	store := storetest.Start(t)
-	store.Stop()
-	m := join(t, dial(t, store.Addr))
-	eventually(t, "a renewal fails", func() bool { return len(m.faults.all()) > 0 })
-	if got := m.faults.all(); len(got) != 1 {
-		t.Fatalf("the errors are %q", got)
-	}
-	store.Restart()
-	m.until(t, true)
-	// With a longer field it would be a hash table, which takes much more memory.
-	if got := store.Do("OBJECT", "ENCODING", key); got != "listpack" {
-		t.Errorf("the encoding of a partition is %s, want listpack", got)
 	}
 }
 
@@ -229,14 +154,21 @@ func TestCloseWhileTheStoreHangs(t *testing.T) {
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// promoted waits until a replica is a primary. A server that is promoted breaks
-// off its connections.
-func promoted(t *testing.T, replica *storetest.Server) {
+// failsOver stops a primary: there is a lease again when its replica is promoted.
+func failsOver(t *testing.T, option valkey.ClientOption, primary, replica *storetest.Server) {
 	t.Helper()
+	option.Username, option.Password = "fleet", "secret"
+	c := fleet.Dial(option)
+	defer c.Close()
+	m := join(t, c)
+	m.until(t, true)
+	primary.Stop()
+	m.until(t, false)
 	eventually(t, "promotion", func() bool {
-		role, err := replica.Try("ROLE")
+		role, err := replica.Try("ROLE") // a server that is promoted breaks off its connections
 		return err == nil && strings.Contains(role, "master")
 	})
+	m.until(t, true)
 }
 
 // With Sentinel a user of the data server also needs role. When a replica is
@@ -254,8 +186,8 @@ func TestSentinel(t *testing.T) {
 	sentinel.Do("ACL", "SETUSER", "watcher", "on", ">secret", "&*", "resetkeys",
 		"+subscribe", "+sentinel|sentinels", "+sentinel|get-master-addr-by-name")
 	option := valkey.ClientOption{
-		InitAddress: []string{sentinel.Addr}, Username: "fleet", Password: "secret",
-		Sentinel: valkey.SentinelOption{MasterSet: "fleet", Username: "watcher", Password: "secret"},
+		InitAddress: []string{sentinel.Addr},
+		Sentinel:    valkey.SentinelOption{MasterSet: "fleet", Username: "watcher", Password: "secret"},
 	}
 	allow(primary, "fleet", rights...)
 	if err := evaluate(t, option, key); err == nil || !strings.Contains(err.Error(), "'role' command") {
@@ -267,14 +199,7 @@ func TestSentinel(t *testing.T) {
 	eventually(t, "the sentinel knows the replica", func() bool {
 		return strings.Contains(sentinel.Do("SENTINEL", "REPLICAS", "fleet"), "master-link-status:ok")
 	})
-	c := fleet.Dial(option)
-	defer c.Close()
-	m := join(t, c)
-	m.until(t, true)
-	primary.Stop()
-	m.until(t, false)
-	promoted(t, replica)
-	m.until(t, true)
+	failsOver(t, option, primary, replica)
 }
 
 // In a cluster a user also needs cluster|slots and cluster|shards. When a
@@ -307,12 +232,5 @@ func TestCluster(t *testing.T) {
 	eventually(t, "replica", func() bool {
 		return strings.Contains(replica.Do("INFO", "replication"), "master_link_status:up")
 	})
-	c := fleet.Dial(valkey.ClientOption{InitAddress: addrs, Username: "fleet", Password: "secret"})
-	defer c.Close()
-	m := join(t, c)
-	m.until(t, true)
-	primary.Stop()
-	m.until(t, false)
-	promoted(t, replica)
-	m.until(t, true)
+	failsOver(t, valkey.ClientOption{InitAddress: addrs}, primary, replica)
 }

@@ -47,103 +47,73 @@ func promtool(t *testing.T, content string, args ...string) {
 // all is well. The series are those that a Transport makes in ten minutes, of
 // which the last seven have the incident.
 func TestAlerts(t *testing.T) {
-	const server = "server_address: service.example, server_port: 80"
-	ok, unavailable := httpfake.Statuses(200), httpfake.Statuses(503)
+	const server = `server_address="service.example",server_port="80"`
+	unavailable := httpfake.Statuses(503)
 	for _, tt := range []struct {
-		name   string
-		tr     *awsretry.Transport
-		before httpfake.Base
-		after  func() httpfake.Base
-		fires  map[string]string // alerts with their labels
+		name  string
+		tr    *awsretry.Transport
+		base  httpfake.Base     // in the incident
+		fires map[string]string // alerts with their labels
 	}{
-		{"all is well", &awsretry.Transport{}, ok, func() httpfake.Base { return ok }, nil},
-		{"a retry now and then", &awsretry.Transport{}, ok, everyNth(40, 503), nil},
-		{"the service is down", &awsretry.Transport{}, ok, func() httpfake.Base { return unavailable }, map[string]string{
-			"RequestsFail": server, "CallsRefused": "awsretry_stop: quota, " + server,
+		{"a retry now and then", &awsretry.Transport{}, everyNth(40, 503), nil},
+		{"the service is down", &awsretry.Transport{}, unavailable, map[string]string{
+			"RequestsFail": server, "CallsRefused": `awsretry_stop="quota",` + server,
 		}},
-		{"every other attempt fails", &awsretry.Transport{}, ok, everyNth(2, 503), map[string]string{
+		{"every other attempt fails", &awsretry.Transport{}, everyNth(2, 503), map[string]string{
 			"RequestsFail": server, "RetriesAmplify": server,
 		}},
-		{"it asks for 45 seconds", &awsretry.Transport{ShareRetryAfter: true}, ok, func() httpfake.Base {
-			return func(req *http.Request) (*http.Response, error) {
+		{"it asks for 45 seconds", &awsretry.Transport{ShareRetryAfter: true},
+			func(req *http.Request) (*http.Response, error) {
 				return httpfake.Response(req, 503, http.NoBody, "Retry-After", "45"), nil
-			}
-		}, map[string]string{
-			"RequestsFail": server, "CallsRefused": "awsretry_stop: rate_limit, " + server,
-			"CallsWait": "awsretry_partition: service.example",
-		}},
+			}, map[string]string{
+				"RequestsFail": server, "CallsRefused": `awsretry_stop="rate_limit",` + server,
+				"CallsWait": `awsretry_partition="service.example"`,
+			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var series string
-			synctest.Test(t, func(t *testing.T) { series = minutes(t, tt.tr, tt.before, tt.after()) })
+			synctest.Test(t, func(t *testing.T) { series = minutes(t, tt.tr, tt.base) })
 			rules, err := filepath.Abs(monitoring + "alerts.yaml")
 			if err != nil {
 				t.Fatal(err)
 			}
-			test := fmt.Sprintf("rule_files: [%q]\ntests:\n- interval: 1m\n  input_series:\n%s  alert_rule_test:\n", rules, series)
+			var silent, firing string
 			for _, alert := range []string{"RequestsFail", "RetriesAmplify", "CallsRefused", "CallsWait"} {
-				test += fmt.Sprintf("  - {eval_time: 3m, alertname: %s}\n", alert)
-				if labels, fires := tt.fires[alert]; fires {
-					// Only that it fires is of interest, not the number in its summary.
-					test += fmt.Sprintf("  promql_expr_test:\n  - {expr: 'count(ALERTS{alertname=%q,alertstate=\"firing\"}) by (%s)', "+
-						"eval_time: 10m, exp_samples: [{labels: '{%s}', value: 1}]}\n  alert_rule_test:\n",
-						alert, names(labels), matchers(labels))
-				} else {
-					test += fmt.Sprintf("  - {eval_time: 10m, alertname: %s}\n", alert)
+				silent += fmt.Sprintf("  - {eval_time: 3m, alertname: %s}\n", alert)
+				labels, fires := tt.fires[alert]
+				if !fires {
+					silent += fmt.Sprintf("  - {eval_time: 10m, alertname: %s}\n", alert)
+					continue
 				}
+				// Only that it fires is of interest, not the number in its summary.
+				firing += fmt.Sprintf("  - {expr: 'count(ALERTS{alertname=%q,alertstate=\"firing\",%s})', "+
+					"eval_time: 10m, exp_samples: [{labels: '{}', value: 1}]}\n", alert, labels)
 			}
-			promtool(t, joinTests(test), "test", "rules")
+			promtool(t, fmt.Sprintf("rule_files: [%q]\ntests:\n- interval: 1m\n  input_series:\n%s"+
+				"  alert_rule_test:\n%s  promql_expr_test:\n%s", rules, series, silent, firing), "test", "rules")
 		})
 	}
 }
 
 // everyNth returns a Base whose every nth response has that status.
-func everyNth(n, status int) func() httpfake.Base {
-	return func() httpfake.Base {
-		var sent atomic.Int64
-		return func(req *http.Request) (*http.Response, error) {
-			if sent.Add(1)%int64(n) == 0 {
-				return httpfake.Empty(status, req), nil
-			}
-			return httpfake.Empty(200, req), nil
-		}
-	}
-}
-
-func names(labels string) string { return regexp.MustCompile(`: [^,]+`).ReplaceAllString(labels, "") }
-func matchers(labels string) string {
-	return regexp.MustCompile(`: ([^,]+)`).ReplaceAllString(labels, `="$1"`)
-}
-
-// joinTests joins the sections of the same name.
-func joinTests(text string) string {
-	var alerts, expressions []string
-	head, rest, _ := strings.Cut(text, "  alert_rule_test:\n")
-	for line := range strings.Lines(rest) {
-		switch {
-		case strings.HasPrefix(line, "  - {eval_time"):
-			alerts = append(alerts, line)
-		case strings.HasPrefix(line, "  - {expr"):
-			expressions = append(expressions, line)
-		}
-	}
-	return head + "  alert_rule_test:\n" + strings.Join(alerts, "") + "  promql_expr_test:\n" + strings.Join(expressions, "")
+func everyNth(n, status int) httpfake.Base {
+	return httpfake.Statuses(slices.Repeat(append(slices.Repeat([]int{200}, n-1), status), 20_000/n)...)
 }
 
 // minutes sends ten calls a second for ten minutes, and returns what a scrape
 // each minute sees, as promtool's input_series.
-func minutes(t *testing.T, tr *awsretry.Transport, before, after httpfake.Base) string {
+func minutes(t *testing.T, tr *awsretry.Transport, incident httpfake.Base) string {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo(), otelprom.WithoutTargetInfo())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var incident atomic.Bool
+	var begun atomic.Bool
 	tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		if incident.Load() {
-			return after(req)
+		if begun.Load() {
+			return incident(req)
 		}
-		return before(req)
+		return httpfake.Empty(200, req), nil
 	})
 	tr.Backoff = awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 50 * time.Millisecond })
 	rt, err := otelretry.NewTransport(tr, metric.NewMeterProvider(metric.WithReader(exporter)))
@@ -152,7 +122,7 @@ func minutes(t *testing.T, tr *awsretry.Transport, before, after httpfake.Base) 
 	}
 	values := make(map[string][]string)
 	for minute := range 11 {
-		incident.Store(minute >= 3)
+		begun.Store(minute >= 3)
 		for range 600 {
 			time.Sleep(100 * time.Millisecond)
 			go func() {

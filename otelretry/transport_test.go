@@ -48,9 +48,8 @@ func TestGauges(t *testing.T) {
 		grant   *sharing.Grant
 		want    []string
 	}{
-		"no request": {tr: &awsretry.Transport{}},
-		"legacy":     {tr: &awsretry.Transport{Mode: awsretry.Legacy}, calls: 1},
-		"no quota":   {tr: &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}}, calls: 1},
+		"legacy":   {tr: &awsretry.Transport{Mode: awsretry.Legacy}, calls: 1},
+		"no quota": {tr: &awsretry.Transport{Quota: awsretry.QuotaConfig{Capacity: -1}}, calls: 1},
 		"tokens after a retry": {
 			tr: &awsretry.Transport{}, base: httpfake.Statuses(500, 500, 500), calls: 1,
 			want: []string{gauge("tokens[{token}]", 490), gauge("token_capacity[{token}]", 500)},
@@ -81,22 +80,14 @@ func TestGauges(t *testing.T) {
 				gauge("expected_wait[s]", 30), gauge("retry_after[s]", 30),
 			},
 		},
-		"limits": {
-			tr: limited(), calls: 1, base: announces("X-RateLimit-Limit-Requests", "100",
-				"X-RateLimit-Remaining-Requests", "99", "X-RateLimit-Remaining-Tokens", "7000", "RateLimit-Remaining", "3"),
-			want: append([]string{
-				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("expected_wait[s]", 0),
-				limit("quota", "requests", 100), limit("remaining", "requests", 99),
-				limit("remaining", "tokens", 7000), limit("remaining", "", 3),
-			}, idle...),
-		},
 		"a limit that is used up, with a line": {
 			tr: limited(), calls: 1, waiting: 3,
-			base: announces("RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "30"),
+			base: announces("RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "30",
+				"X-RateLimit-Remaining-Tokens", "7000"),
 			want: []string{
 				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("measured_rate[{response}/s]", 0), gauge("waiting[{request}]", 3),
 				gauge("expected_wait[s]", 31.85), // 30 s and one for rounding, half a call ago, and 3 more of 100 in 30 s
-				limit("quota", "", 100), limit("remaining", "", 0),
+				limit("quota", "", 100), limit("remaining", "", 0), limit("remaining", "tokens", 7000),
 			},
 		},
 		"a fleet without a lease": {
@@ -211,9 +202,7 @@ func TestObserve(t *testing.T) {
 		before int // calls of the Observe before NewTransport, of two attempts
 		want   int // calls of count
 	}{
-		"untouched":                  {func(*otelretry.Transport, *awsretry.Transport) {}, 2, 0},
 		"set on the outer Transport": {func(rt *otelretry.Transport, _ *awsretry.Transport) { rt.Observe = count }, 0, 2},
-		"set on the inner Transport": {func(_ *otelretry.Transport, tr *awsretry.Transport) { tr.Observe = count }, 0, 2},
 		"cleared":                    {func(rt *otelretry.Transport, _ *awsretry.Transport) { rt.Observe = nil }, 0, 0},
 		"wrapped": {func(rt *otelretry.Transport, _ *awsretry.Transport) {
 			next := rt.Observe
@@ -352,22 +341,5 @@ func TestMetricsDoNotAllocate(t *testing.T) {
 	count := func(rt http.RoundTripper) float64 { return testing.AllocsPerRun(200, func() { send(rt, req) }) }
 	if without, with := count(bare), count(metered); with > without {
 		t.Errorf("%v allocations for a request with metrics, %v without", with, without)
-	}
-}
-
-func BenchmarkRoundTrip(b *testing.B) {
-	req := request(b, b.Context(), "GET", "http://service.example/")
-	metered, _ := instrumented(b, &awsretry.Transport{Base: httpfake.Statuses(200)})
-	for name, rt := range map[string]http.RoundTripper{
-		"plain":    &awsretry.Transport{Base: httpfake.Statuses(200)},
-		"observed": &awsretry.Transport{Base: httpfake.Statuses(200), Observe: func(awsretry.Attempt) {}},
-		"metered":  metered,
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				send(rt, req)
-			}
-		})
 	}
 }

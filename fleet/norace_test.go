@@ -1,5 +1,0 @@
-//go:build !race
-
-package fleet_test
-
-const count = 20
