@@ -65,6 +65,8 @@ func (f *Fleet) renew(ctx context.Context, partition string, r *protocol.Request
 	return got, check(&got, r)
 }
 
+var replyFields = reflect.VisibleFields(reflect.TypeFor[protocol.Reply]())
+
 // check returns an error if a reply makes no sense.
 func check(got *protocol.Reply, r *protocol.Request) error {
 	if got.Differs != "" {
@@ -85,7 +87,7 @@ func check(got *protocol.Reply, r *protocol.Request) error {
 		"Slots": math.Ceil(r.Wanted), "At": 2 * r.Lease,
 	}
 	all := reflect.ValueOf(*got)
-	for _, field := range reflect.VisibleFields(all.Type()) {
+	for _, field := range replyFields {
 		most, ok := limits[field.Name]
 		if !ok {
 			most = mostNumber
