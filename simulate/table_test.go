@@ -58,34 +58,6 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errBrokenWriter }
 
-// Values of which only a lower bound is known raise a percentile, and short ones
-// do not lower it.
-func TestPercentileOf(t *testing.T) {
-	values := func(from, to uint32) (all []uint32) {
-		for v := from; v < to; v++ {
-			all = append(all, v)
-		}
-		return all
-	}
-	for _, tt := range []struct {
-		known, atLeast []uint32
-		p              float64
-		want           uint32
-	}{
-		{values(1, 101), nil, .5, 50},
-		{values(1, 101), []uint32{0, 0, 0}, .5, 50},
-		{values(1, 101), values(200, 300), .5, 100},
-		{values(1, 101), values(200, 300), .25, 50},
-		{values(1, 101), values(200, 300), .99, 299},
-		{nil, []uint32{7}, .5, 7},
-		{[]uint32{100}, []uint32{12}, .5, 100},
-	} {
-		if got := percentileOf(tt.known, tt.atLeast, tt.p); got != tt.want {
-			t.Errorf("%d and %d values, %v: %d, want %d", len(tt.known), len(tt.atLeast), tt.p, got, tt.want)
-		}
-	}
-}
-
 // Calls that did not end have a column and a warning, if they are many.
 func TestUnfinishedCalls(t *testing.T) {
 	for unfinished, want := range map[int64]bool{10: false, 500: true} {

@@ -154,8 +154,8 @@ func (l line) visible() bool {
 // of some seconds at their middle.
 func (p *picture) perSecond(values []float64) plotter.XYs {
 	points := make(plotter.XYs, 0, len(values))
-	middles := simulate.Middles(len(values), p.every)
-	for i, v := range simulate.Means(values, p.every) {
+	means, middles := simulate.Means(values, p.every)
+	for i, v := range means {
 		points = append(points, plotter.XY{X: middles[i], Y: v})
 	}
 	return drawable(points)

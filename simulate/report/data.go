@@ -112,13 +112,14 @@ func newSetting(s scenario.Scenario, o simulate.Outcome, serves, clients []scena
 	every := simulate.SecondsPerPoint(s)
 	perSecond := func(name, ink string, width float64, hidden bool, values []float64) line {
 		l := line{Name: name, Ink: ink, Width: width, Hidden: hidden}
-		for _, v := range simulate.Means(values, every) {
+		means, _ := simulate.Means(values, every)
+		for _, v := range means {
 			l.Values = append(l.Values, number(v))
 		}
 		return l
 	}
 	over := chart{Kind: load, Title: "Offered load and goodput (1/s)"}
-	over.Times = simulate.Middles(len(o.Series.Attempts), every)
+	_, over.Times = simulate.Means(o.Series.Attempts, every)
 	capacity := line{Name: "the service can serve", Ink: "serves", Width: 1.2, Dash: []int{5, 4}}
 	capacity.Values = at(over.Times, serves)
 	over.Lines = []line{
