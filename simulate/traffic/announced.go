@@ -182,7 +182,7 @@ func (h *history) withoutReset(l *found) string {
 
 // bucket finds how fast units come back from the resets.
 func (h *history) bucket(l *found) string {
-	if h.xx == 0 || h.yy == 0 || h.brief() && h.least > l.quota*3/4 {
+	if h.xx == 0 || h.yy == 0 || h.least > l.quota*3/4 && !h.fraction && h.longest <= 5*time.Second {
 		return "too little of it was used to see how fast it comes back"
 	}
 	if square(h.xy) < 0.8*h.xx*h.yy {
@@ -218,58 +218,36 @@ func (l *found) costs(u usage, rate float64) string {
 
 // ending finds the windows of a limit that does not say that it refills.
 func (h *history) ending(l *found) string {
-	w := &h.windows
-	constant := h.longest > 0 && h.longest-h.shortest <= h.longest/50
-	often := func(n int64) bool { return 20*n > h.resets }
-	moves := w.moved > 2 && 4*w.moved > count64(w.between)
-	inWindows := true // and each of them has an end
+	moves := h.moved > 2 && 4*h.moved > h.windows
 	switch {
 	case h.longest == 0:
 		return "its reset is always 0"
-	case h.brief():
-		if h.least > l.quota*3/4 {
-			return "too little of it was used to see how fast it comes back"
-		}
-		l.window, inWindows = h.longest, false
-	case constant && moves:
-		l.window, inWindows = usual(h.longest), false
 	case moves && square(h.xy) >= 0.9*h.xx*h.yy:
 		why := h.bucket(l)
 		l.as = scenario.GitHub
 		return why
-	case often(w.back):
-		return fmt.Sprintf("its windows change to and fro in %d of %d lines, so these may be several limits",
-			w.back, h.resets)
-	case moves:
-		l.window, inWindows = usual(h.longest), false
-	case 20*w.lies > w.used.admitted:
-		return fmt.Sprintf("%d requests were admitted after nothing was left", w.lies)
-	case often(w.rises):
-		return fmt.Sprintf("it rises within its windows in %d of %d lines, so these may be several limits",
-			w.rises, h.resets)
-	default:
-		l.window = h.length(l)
+	case 20*h.odd > h.resets:
+		return fmt.Sprintf("it contradicts itself in %d of %d lines, so these may be several limits", h.odd, h.resets)
 	}
-	if !inWindows {
+	why := ""
+	l.window = h.length(l)
+	// Whole seconds do not tell short windows apart.
+	if moves || !h.fraction && h.longest <= 5*time.Second {
 		l.unseen = append(l.unseen, fmt.Sprintf("how the announced limit comes back within its %v: "+
 			"it is simulated as if it did so at once, at their end", l.window))
+	} else {
+		why = l.costs(h.used, 0)
 	}
 	l.as = scenario.GitHub
 	l.is = fmt.Sprintf("%s in windows of %v", figure(l.quota), l.window)
-	why := ""
-	if inWindows {
-		why = l.costs(w.used, 0)
-	}
 	l.rate = l.quota / l.cost / l.window.Seconds()
 	return why
 }
 
-// length returns how long the windows are: from one end to the next. Of a limit
-// that was seldom used, the longest reset says it.
+// length returns how long the windows are: as long as the longest reset, which is
+// less if none began after the log did.
 func (h *history) length(l *found) time.Duration {
-	const enough = 5
-	n := count64(h.windows.between)
-	if n == 0 {
+	if h.windows+h.moved == 0 {
 		l.unseen = append(l.unseen, "how long the announced limit's windows are, because none began after the log did: "+
 			"the shortest usual length is simulated")
 		for _, w := range usualLengths {
@@ -277,13 +255,13 @@ func (h *history) length(l *found) time.Duration {
 				return w
 			}
 		}
-		return usual(h.longest)
 	}
-	between := time.Duration(h.windows.between.ValueAtQuantile(25)) * time.Microsecond
-	if n >= enough && between > h.longest*11/10 {
-		between = h.longest
+	for _, w := range usualLengths {
+		if (h.longest - w).Abs() <= max(w/25, min(2*time.Second, w/10)) {
+			return w
+		}
 	}
-	return usual(between)
+	return max(rounded(h.longest), time.Millisecond)
 }
 
 // usualLengths are those that windows have.
@@ -298,14 +276,3 @@ var usualLengths = func() (all []time.Duration) {
 	}
 	return all
 }()
-
-// usual returns the usual length that is next to one that was measured, if one
-// is near.
-func usual(d time.Duration) time.Duration {
-	for _, w := range usualLengths {
-		if (d - w).Abs() <= max(w/25, min(2*time.Second, w/10)) {
-			return w
-		}
-	}
-	return max(rounded(d), time.Millisecond)
-}

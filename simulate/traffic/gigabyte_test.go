@@ -43,7 +43,7 @@ func (g *generator) Read(p []byte) (int, error) {
 
 func (g *generator) line() {
 	g.at = g.at.Add(time.Duration(g.random.ExpFloat64() / 300 * float64(time.Second)))
-	elapsed := int64(math.Exp(g.random.NormFloat64()) * 2e7)
+	elapsed := int64(math.Exp(g.random.NormFloat64()) * 20)
 	b := append(g.ready, `{"time":"`...)
 	b = g.at.AppendFormat(b, time.RFC3339Nano)
 	b = append(b,
@@ -52,13 +52,13 @@ func (g *generator) line() {
 	switch n := g.random.IntN(100); {
 	case n < 10:
 		g.retried++
-		b = fmt.Appendf(b, `1,"class":"throttled","status":400,"code":"ThrottlingException","elapsed":%d,"delay":%d,%s`,
-			elapsed/10, g.random.Int64N(1e9), id(g.retried))
+		b = fmt.Appendf(b, `1,"class":"throttled","status":400,"code":"ThrottlingException","elapsed_ms":%d,"delay_ms":%d,%s`,
+			elapsed/10, g.random.Int64N(1e3), id(g.retried))
 	case n < 20 && g.succeeded < g.retried:
 		g.succeeded++
-		b = fmt.Appendf(b, `2,"class":"success","status":200,"elapsed":%d,"stop":"success",%s`, elapsed, id(g.succeeded))
+		b = fmt.Appendf(b, `2,"class":"success","status":200,"elapsed_ms":%d,"stop":"success",%s`, elapsed, id(g.succeeded))
 	default:
-		b = fmt.Appendf(b, `1,"class":"success","status":200,"elapsed":%d,"stop":"success",%s`,
+		b = fmt.Appendf(b, `1,"class":"success","status":200,"elapsed_ms":%d,"stop":"success",%s`,
 			elapsed, id(-g.random.Int64()))
 	}
 	g.ready = append(b, '\n')

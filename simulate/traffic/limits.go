@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // A limit is what a line says of one, as awsretry.Limit.
@@ -135,22 +133,27 @@ func (n *announced) hear(a attempt) {
 
 // A history is what the lines say of one limit, in their order.
 type history struct {
-	lines   int64
-	quotas  map[float64]int64 // lines
-	top     float64           // the most that remained
-	least   float64           // the least, if there are lines
-	refills int64             // lines that say so
+	lines      int64
+	quotas     map[float64]int64 // lines
+	top, least float64           // the most and the least that remained
+	refills    int64             // lines that say so
+	last       sighting
+	flowing    usage // while a part was missing
 
-	resets            int64 // lines that have one
-	longest, shortest time.Duration
-	fraction          bool // of a second, in some reset
+	resets   int64 // lines that have one
+	longest  time.Duration
+	fraction bool // of a second, in some reset
 	// The sums of squares and products of the resets, in seconds, and of what is
 	// missing of the quota.
 	xx, xy, yy float64
 
-	windows ends
-	last    sighting
-	flowing usage // while a part was missing
+	window  sighting  // the first line of the current one
+	end     time.Time // of the current one
+	low     sighting  // the first of the least that was left of it
+	windows int64     // that began after the log
+	moved   int64     // lines with a later end, before the window has ended
+	odd     int64     // lines that contradict those before
+	used    usage     // after the first lines of the windows
 }
 
 // A usage is what became of the remaining units from line to line.
@@ -164,6 +167,8 @@ type sighting struct {
 	start, at, told time.Time
 	remaining       float64
 }
+
+func (s sighting) took() time.Duration { return s.told.Sub(s.start) }
 
 func (h *history) hear(a attempt, said limit) {
 	s := sighting{a.start(), a.end.Add(-a.elapsed / 2), a.end, said.remaining}
@@ -183,8 +188,7 @@ func (h *history) hear(a attempt, said limit) {
 		h.refills++
 	}
 	if said.reset >= 0 {
-		h.hearReset(said)
-		h.windows.hear(s, said.reset, h.rounding(), max(said.quota, h.top), admitted)
+		h.hearReset(s, said, admitted)
 	}
 	const most = 0.9 // of the units; a bucket that is full gets no more
 	if size := most * max(said.quota, h.top); h.lines > 1 && h.last.remaining < size && s.remaining < size {
@@ -195,15 +199,41 @@ func (h *history) hear(a attempt, said limit) {
 	h.last = s
 }
 
-func (h *history) hearReset(said limit) {
-	if h.resets == 0 {
-		h.shortest = said.reset
-	}
+// hearReset adds a line with a reset, which says when the current window ends.
+func (h *history) hearReset(s sighting, said limit, admitted int64) {
 	h.resets++
-	h.longest, h.shortest = max(h.longest, said.reset), min(h.shortest, said.reset)
+	h.longest = max(h.longest, said.reset)
 	h.fraction = h.fraction || said.reset%time.Second != 0
 	x, y := said.reset.Seconds(), max(said.quota-said.remaining, 0)
 	h.xx, h.xy, h.yy = h.xx+x*x, h.xy+x*y, h.yy+y*y
+
+	end, tolerance := s.at.Add(said.reset), h.rounding()+(s.took()+h.window.took())/2
+	off := end.Sub(h.end)
+	switch {
+	case h.resets == 1:
+	case off < -tolerance && s.start.Before(h.window.at): // of the window before
+		h.used.admitted += admitted
+		return
+	case off < -tolerance:
+		h.odd++
+		return
+	case off <= tolerance:
+		h.used.admitted += admitted
+		rises := s.remaining > h.low.remaining+max(said.quota, h.top)/4
+		if s.start.After(h.low.told) && (rises || admitted > 0 && h.low.remaining < 1) {
+			h.odd++
+		}
+		if s.remaining < h.low.remaining {
+			h.used.drop += h.low.remaining - s.remaining
+			h.low = s
+		}
+		return
+	case s.at.Before(h.end.Add(-tolerance)):
+		h.moved++
+	default:
+		h.windows++
+	}
+	h.window, h.end, h.low = s, end, s
 }
 
 // rounding returns how much a reset may be off, because it and the service's
@@ -213,69 +243,4 @@ func (h *history) rounding() time.Duration {
 		return min(50*time.Millisecond, h.longest/4)
 	}
 	return min(1500*time.Millisecond, h.longest/4)
-}
-
-// brief reports whether the windows are too short for the resets, which are
-// whole seconds, to tell them apart.
-func (h *history) brief() bool { return !h.fraction && h.longest <= 5*time.Second }
-
-// ends are the ends of a limit's windows.
-type ends struct {
-	begun time.Time // the first line of the current one
-	// The end of the current one is the mean of what lines say: that of the first
-	// one, which took that long, and in sum what others add that took no longer.
-	end     time.Time
-	elapsed time.Duration
-	offset  time.Duration
-	lines   int64
-
-	low sighting // the first of the least that was left of it
-
-	between *hdrhistogram.Histogram // two ends
-	moved   int64                   // lines with a later end, before the window has ended
-	back    int64                   // lines with an earlier end than one before
-	lies    int64                   // requests that were admitted though nothing was left
-	rises   int64                   // lines with more than was left before, by a quarter of all
-	used    usage                   // after the first lines of the windows
-}
-
-// hear adds a line, whose reset may be off by rounding.
-func (w *ends) hear(s sighting, reset, rounding time.Duration, size float64, admitted int64) {
-	end, elapsed := s.at.Add(reset), s.told.Sub(s.start)
-	current := w.end
-	if w.lines > 0 {
-		current = current.Add(w.offset / time.Duration(w.lines))
-	}
-	off, tolerance := end.Sub(current), rounding+(elapsed+w.elapsed)/2
-	switch {
-	case w.lines == 0:
-	case off < -tolerance && s.start.Before(w.begun): // of the window before
-		w.used.admitted += admitted
-		return
-	case off < -tolerance:
-		w.back++
-		return
-	case off <= tolerance:
-		if elapsed <= w.elapsed { // or else it says less exactly when
-			w.offset += end.Sub(w.end)
-			w.lines++
-		}
-		w.used.admitted += admitted
-		if admitted > 0 && w.low.remaining < 1 && s.start.After(w.low.told) {
-			w.lies++
-		}
-		switch {
-		case s.remaining < w.low.remaining:
-			w.used.drop += w.low.remaining - s.remaining
-			w.low = s
-		case s.remaining > w.low.remaining+size/4 && s.start.After(w.low.told):
-			w.rises++
-		}
-		return
-	case s.at.Before(current.Add(-tolerance)):
-		w.moved++
-	default:
-		record(&w.between, off)
-	}
-	w.begun, w.end, w.elapsed, w.offset, w.lines, w.low = s.at, end, elapsed, 0, 1, s
 }

@@ -14,9 +14,9 @@ import (
 // took returns the attributes of a call of one attempt.
 func took(d time.Duration, failed bool) string {
 	if failed {
-		return fmt.Sprintf(`"attempt":1,"class":"transient","status":500,"elapsed":%d,"stop":"max_attempts"`, d)
+		return fmt.Sprintf(`"attempt":1,"class":"transient","status":500,"elapsed_ms":%d,"stop":"max_attempts"`, d.Milliseconds())
 	}
-	return fmt.Sprintf(`"attempt":1,"class":"success","status":200,"elapsed":%d,"stop":"success"`, d)
+	return fmt.Sprintf(`"attempt":1,"class":"success","status":200,"elapsed_ms":%d,"stop":"success"`, d.Milliseconds())
 }
 
 // incident returns a log of so many half days with ten bad minutes, in the
