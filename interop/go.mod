@@ -63,6 +63,7 @@ require (
 	github.com/valkey-io/valkey-go v1.0.79 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	gonum.org/v1/gonum v0.16.0 // indirect
 )
 
 require (
