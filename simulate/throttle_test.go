@@ -55,12 +55,3 @@ func TestWindow(t *testing.T) {
 		}
 	}
 }
-
-// A run that starts within a second sends the next one.
-func TestRetryAtIsADate(t *testing.T) {
-	start := time.Date(2000, 1, 1, 0, 0, 0, 5, time.UTC)
-	got := newRefusal(&scenario.Throttle{Rate: 1, RetryAt: seconds(30)}, start).header.Get("Retry-After")
-	if want := "Sat, 01 Jan 2000 00:00:31 GMT"; got != want {
-		t.Errorf("Retry-After is %q, want %q", got, want)
-	}
-}
