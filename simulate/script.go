@@ -167,6 +167,15 @@ func ServesOverTime(s scenario.Scenario) []scenario.Level {
 	return levels
 }
 
+// Most returns the highest of the levels.
+func Most(levels []scenario.Level) float64 {
+	most := 0.0
+	for _, level := range levels {
+		most = max(most, level.Value)
+	}
+	return most
+}
+
 // Serves returns how many requests the service can serve successfully between
 // two instants of the run. The scenario must be valid.
 func Serves(s scenario.Scenario, from, to scenario.Duration) float64 {

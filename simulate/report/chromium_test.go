@@ -177,7 +177,9 @@ const (
 
 	// colorsOfCharts counts the pixels of each opaque color of each chart.
 	colorsOfCharts = `[...document.querySelectorAll("canvas")].map((c) => {
-		const count = {}, all = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+		const copy = new OffscreenCanvas(c.width, c.height).getContext("2d", { willReadFrequently: true });
+		copy.drawImage(c, 0, 0);
+		const count = {}, all = copy.getImageData(0, 0, c.width, c.height).data;
 		for (let i = 0; i < all.length; i += 4) {
 			if (all[i + 3] !== 255) continue;
 			const color = all.slice(i, i + 3).join();
