@@ -25,7 +25,6 @@ type announcement struct {
 const (
 	mostSaid   = 16  // limits of a line; LogAllTo writes no more
 	mostLimits = 100 // of all lines
-	mostQuotas = 100 // of one limit
 )
 
 // UnmarshalJSON returns no error: what cannot be read may be an attribute of
@@ -93,10 +92,8 @@ type announced struct {
 	// others.
 	unexplained, explained int64
 
-	limits map[limitKey]*history
+	limits map[string]*history // by their names
 }
-
-type limitKey struct{ host, name string }
 
 // hear adds what a line announces.
 func (n *announced) hear(a attempt) {
@@ -105,15 +102,14 @@ func (n *announced) hear(a attempt) {
 	}
 	ample := true
 	for _, said := range a.said.limits {
-		key := limitKey{a.host, said.name}
-		h := n.limits[key]
+		h := n.limits[said.name]
 		if h == nil {
 			if len(n.limits) >= mostLimits {
 				n.odd++
 				return
 			}
-			h = &history{quotas: map[float64]int64{}}
-			n.limits[key] = h
+			h = new(history)
+			n.limits[said.name] = h
 		}
 		h.hear(a, said)
 		ample = ample && said.remaining >= max(1, said.quota/4, h.top/4)
@@ -133,12 +129,11 @@ func (n *announced) hear(a attempt) {
 
 // A history is what the lines say of one limit, in their order.
 type history struct {
-	lines      int64
-	quotas     map[float64]int64 // lines
-	top, least float64           // the most and the least that remained
-	refills    int64             // lines that say so
-	last       sighting
-	flowing    usage // while a part was missing
+	lines       int64
+	quota, top  float64 // the greatest that is announced, and the most that remained
+	refills     int64   // lines that say so
+	flowing     usage   // while a part was missing
+	first, last sighting
 
 	resets   int64 // lines that have one
 	longest  time.Duration
@@ -146,14 +141,9 @@ type history struct {
 	// The sums of squares and products of the resets, in seconds, and of what is
 	// missing of the quota.
 	xx, xy, yy float64
-
-	window  sighting  // the first line of the current one
-	end     time.Time // of the current one
-	low     sighting  // the first of the least that was left of it
-	windows int64     // that began after the log
-	moved   int64     // lines with a later end, before the window has ended
-	odd     int64     // lines that contradict those before
-	used    usage     // after the first lines of the windows
+	windows    int64 // that began after the log
+	used       usage // within the windows
+	lies       int64 // requests that were admitted though nothing was left
 }
 
 // A usage is what became of the remaining units from line to line.
@@ -162,85 +152,69 @@ type usage struct {
 	admitted      int64 // requests
 }
 
-// A sighting is what remained when a request was served.
-type sighting struct {
-	start, at, told time.Time
-	remaining       float64
+func (u *usage) add(from, to sighting, admitted int64) {
+	u.drop += from.remaining - to.remaining
+	u.seconds += to.at.Sub(from.at).Seconds()
+	u.admitted += admitted
 }
 
-func (s sighting) took() time.Duration { return s.told.Sub(s.start) }
+// A sighting is what remained when a request was served, and when that is whole
+// again.
+type sighting struct {
+	at, end   time.Time
+	took      time.Duration
+	remaining float64
+}
 
 func (h *history) hear(a attempt, said limit) {
-	s := sighting{a.start(), a.end.Add(-a.elapsed / 2), a.end, said.remaining}
+	s := sighting{a.end.Add(-a.elapsed / 2), a.end.Add(said.reset - a.elapsed/2), a.elapsed, said.remaining}
 	admitted := int64(1)
 	if a.throttled() {
 		admitted = 0
 	}
-	if h.lines == 0 {
-		h.least = said.remaining
-	}
 	h.lines++
-	if len(h.quotas) < mostQuotas || h.quotas[said.quota] > 0 {
-		h.quotas[said.quota]++
-	}
-	h.top, h.least = max(h.top, said.remaining), min(h.least, said.remaining)
+	h.quota, h.top = max(h.quota, said.quota), max(h.top, said.remaining)
 	if said.refills {
 		h.refills++
 	}
 	if said.reset >= 0 {
-		h.hearReset(s, said, admitted)
+		h.resets++
+		h.longest = max(h.longest, said.reset)
+		h.fraction = h.fraction || said.reset%time.Second != 0
+		x, y := said.reset.Seconds(), max(said.quota-said.remaining, 0)
+		h.xx, h.xy, h.yy = h.xx+x*x, h.xy+x*y, h.yy+y*y
+	}
+	if h.lines == 1 {
+		h.first, h.last = s, s
+		return
+	}
+	if s.took > h.longest/4 && said.reset >= 0 { // which says little of when it was served
+		h.used.admitted += admitted
+		return
 	}
 	const most = 0.9 // of the units; a bucket that is full gets no more
-	if size := most * max(said.quota, h.top); h.lines > 1 && h.last.remaining < size && s.remaining < size {
-		h.flowing.drop += h.last.remaining - s.remaining
-		h.flowing.seconds += s.at.Sub(h.last.at).Seconds()
-		h.flowing.admitted += admitted
+	if size := most * max(said.quota, h.top); h.last.remaining < size && s.remaining < size {
+		h.flowing.add(h.last, s, admitted)
+	}
+	switch off := s.end.Sub(h.last.end); {
+	case off.Abs() <= h.tolerance(s):
+		h.used.add(h.last, s, admitted)
+		if h.last.remaining < 1 && s.at.Sub(h.last.at) > (s.took+h.last.took)/2 {
+			h.lies += admitted
+		}
+	case off > 0:
+		h.windows++
 	}
 	h.last = s
 }
 
-// hearReset adds a line with a reset, which says when the current window ends.
-func (h *history) hearReset(s sighting, said limit, admitted int64) {
-	h.resets++
-	h.longest = max(h.longest, said.reset)
-	h.fraction = h.fraction || said.reset%time.Second != 0
-	x, y := said.reset.Seconds(), max(said.quota-said.remaining, 0)
-	h.xx, h.xy, h.yy = h.xx+x*x, h.xy+x*y, h.yy+y*y
-
-	end, tolerance := s.at.Add(said.reset), h.rounding()+(s.took()+h.window.took())/2
-	off := end.Sub(h.end)
-	switch {
-	case h.resets == 1:
-	case off < -tolerance && s.start.Before(h.window.at): // of the window before
-		h.used.admitted += admitted
-		return
-	case off < -tolerance:
-		h.odd++
-		return
-	case off <= tolerance:
-		h.used.admitted += admitted
-		rises := s.remaining > h.low.remaining+max(said.quota, h.top)/4
-		if s.start.After(h.low.told) && (rises || admitted > 0 && h.low.remaining < 1) {
-			h.odd++
-		}
-		if s.remaining < h.low.remaining {
-			h.used.drop += h.low.remaining - s.remaining
-			h.low = s
-		}
-		return
-	case s.at.Before(h.end.Add(-tolerance)):
-		h.moved++
-	default:
-		h.windows++
-	}
-	h.window, h.end, h.low = s, end, s
-}
-
-// rounding returns how much a reset may be off, because it and the service's
-// clock were rounded.
-func (h *history) rounding() time.Duration {
+// tolerance returns how much the ends of a window may differ, because resets and
+// the service's clock are rounded, and nobody knows when in an attempt its
+// response was made.
+func (h *history) tolerance(s sighting) time.Duration {
+	rounding := 1500 * time.Millisecond
 	if h.fraction {
-		return min(50*time.Millisecond, h.longest/4)
+		rounding = 50 * time.Millisecond
 	}
-	return min(1500*time.Millisecond, h.longest/4)
+	return min(rounding, h.longest/4) + (s.took+h.last.took)/2
 }

@@ -100,7 +100,7 @@ func newLog(host string) *Log {
 	return &Log{
 		host: strings.ToLower(host), hosts: map[string]int{}, codes: map[string]int{},
 		stops: map[string]int64{}, causes: map[string]int64{}, open: map[string]time.Time{},
-		announced: announced{limits: map[limitKey]*history{}},
+		announced: announced{limits: map[string]*history{}},
 		counts:    newBins(mostCounts, 10*time.Millisecond, (*count).add),
 		spans:     newBins(mostTimes, time.Second, (*times).add),
 	}
