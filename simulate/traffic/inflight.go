@@ -15,7 +15,6 @@ type load struct {
 	known      bool
 	mean, most float64
 	dispersion float64 // the variance over the mean: 1 for calls that arrive independently of each other
-	atMost     float64 // the share of the time with the greatest number
 	exchange   float64 // how much the number changes, of what it would if starts and ends had nothing to do with each other
 	slope, t   float64 // of the calls that begin in a bin, by the number under way before it
 	starts     float64 // in a bin, on average
@@ -55,11 +54,6 @@ func (l *Log) inFlight(w window) load {
 	var variance float64
 	if f.mean, variance = stat.PopMeanVariance(under, nil); f.mean == 0 {
 		return load{}
-	}
-	for _, n := range under {
-		if n == f.most {
-			f.atMost += 1 / float64(len(under))
-		}
 	}
 	f.dispersion = variance / f.mean
 	f.exchange = stat.Mean(changes, nil) / (2 * min(f.mean, f.starts))
@@ -105,12 +99,8 @@ func (f load) exchanged() bool { return f.mean >= 0.5 && f.exchange < 0.1 }
 // callers returns how many callers there are. If never all of them have a call
 // under way, the others are those that think.
 func (f load) callers() int {
-	const often = 0.02
-	switch {
-	case f.exchanged():
+	if f.exchanged() {
 		return int(max(math.Round(f.mean), 1))
-	case f.atMost > often:
-		return int(f.most)
 	}
 	return int(max(f.most, math.Round(f.mean+f.thinking()), 1))
 }

@@ -115,25 +115,6 @@ func TestShortLog(t *testing.T) {
 	}
 }
 
-// Latencies that nobody saw are not invented between two that are far apart.
-func TestJumpOfLatencies(t *testing.T) {
-	h := newHistogram()
-	for i := range int64(10_000) {
-		took := 20_000 + i
-		if i%20 == 0 {
-			took = 2_500_000 + i
-		}
-		recordTimes(h, took, 1)
-	}
-	above := 1.0
-	for _, share := range sharesOf(h) {
-		if h.ValueAtQuantile(100*share) < 2_000_000 {
-			above = 1 - share
-		}
-	}
-	near(t, "the share of the slow ones", above, 0.05, 0.03)
-}
-
 // A throttled attempt says nothing of how long the service takes.
 func TestLatenciesAndLoad(t *testing.T) {
 	f := &fitting{every: time.Second}
