@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,21 +11,15 @@ import (
 
 // The scenario in a JSON result is a scenario file that gives the same result.
 func TestScenarioInJSON(t *testing.T) {
-	ran := restless()
-	for i := range ran {
-		ran[i].Settings = append(ran[i].Settings[3:4],
-			scenario.Setting{Use: scenario.UseNaive, Name: `"<é & 1>": #`, MaxAttempts: 5, Pause: scenario.Duration(1)},
-			scenario.Setting{Use: scenario.UseStandard, Name: "- 1", Capacity: 50, LongPoll: true})
+	s := restless()[0]
+	s.Settings = []scenario.Setting{
+		{Use: scenario.UseNaive, Name: `"<é & 1>": #`, MaxAttempts: 5, Pause: scenario.Duration(1)},
+		{Use: scenario.UseStandard, Name: "- 1", Capacity: 50, LongPoll: true},
 	}
-	for i, s := range ran {
-		t.Run(fmt.Sprint("run ", i), func(t *testing.T) {
-			result := mustRun(t, s)
-			if diff := cmp.Diff(result, mustRun(t, throughJSON(t, result).Scenario)); diff != "" {
-				t.Error(diff)
-			}
-		})
+	result := mustRun(t, s)
+	if diff := cmp.Diff(result, mustRun(t, throughJSON(t, result).Scenario)); diff != "" {
+		t.Error(diff)
 	}
-
 	for _, name := range scenario.Names() {
 		t.Run(name, func(t *testing.T) {
 			s, err := scenario.Ready(name)

@@ -137,8 +137,8 @@ func TestThrottleResponse(t *testing.T) {
 }
 
 func TestLatencies(t *testing.T) {
-	table := []scenario.Quantile{{Share: 0, Within: ms(10)}, {Share: 0.5, Within: ms(20)}, {Share: 0.98, Within: ms(40)},
-		{Share: 1, Within: ms(400)}}
+	table := []scenario.Quantile{{Share: 0, Within: ms(10)}, {Share: 0.5, Within: ms(20)}, {Share: 0.9, Within: ms(40)},
+		{Share: 1, Within: ms(240)}}
 	for _, tt := range []struct {
 		latency     scenario.Latency
 		median, p99 scenario.Duration

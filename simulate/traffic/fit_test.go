@@ -134,20 +134,6 @@ func TestFit(t *testing.T) {
 				near(t, "throttle.burst", s.Service.Throttle.Burst, 20, 0.5)
 			},
 		}, {
-			name: "throttling and errors at random", scenario: base(60, 60),
-			transport: &awsretry.Transport{MaxAttempts: 5},
-			change: func(s *scenario.Scenario) {
-				s.Service.Throttle = &scenario.Throttle{Share: 0.1, Code: "SlowDown"}
-				s.Events = []scenario.Event{{Kind: scenario.Errors, Share: 0.05}}
-			},
-			check: func(t *testing.T, s scenario.Scenario) {
-				near(t, "throttle.share", s.Service.Throttle.Share, 0.1, 0.15)
-				near(t, "errors", s.Events[0].Share, 0.05, 0.15)
-				if s.Service.Throttle.Code != "SlowDown" {
-					t.Errorf("the throttle is %+v", s.Service.Throttle)
-				}
-			},
-		}, {
 			name: "errors for a while", scenario: base(90, 40),
 			transport: &awsretry.Transport{MaxAttempts: 2},
 			change: func(s *scenario.Scenario) {
@@ -181,18 +167,6 @@ func TestFit(t *testing.T) {
 			check: func(t *testing.T, s scenario.Scenario) {
 				factor, third := s.OverTime.Latency, len(s.OverTime.Latency)/3
 				near(t, "factor", stat.Mean(factor[third+1:2*third-1], nil)/stat.Mean(factor[:third-1], nil), 5, 0.2)
-			},
-		}, {
-			name: "callers that wait", scenario: base(15, 0),
-			change: func(s *scenario.Scenario) {
-				s.Clients = scenario.Clients{Count: 1, Callers: 20}
-				s.Service.Throttle = &scenario.Throttle{Share: 0.05}
-			},
-			check: func(t *testing.T, s scenario.Scenario) {
-				if s.Clients.Callers != 20 || s.Clients.Think > ms(5) {
-					t.Errorf("the clients are %+v", s.Clients)
-				}
-				near(t, "throttle.share", s.Service.Throttle.Share, 0.05, 0.1)
 			},
 		}, {
 			name: "callers that think", scenario: base(40, 0),
