@@ -164,8 +164,8 @@ func (f *fleet) call(c *client, of call) {
 	if f.shares { // the first in line for a send token wakes the member
 		f.grid.settle()
 	}
-	c.sampled.begin()
-	defer c.sampled.end()
+	c.sampled.begun.Add(1)
+	defer c.sampled.ended.Add(1)
 	resp, err := c.transport.RoundTrip(f.template.WithContext(ctx))
 	good := err == nil && resp.StatusCode < 400
 	if good && resp.Body != http.NoBody {

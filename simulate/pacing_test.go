@@ -68,7 +68,9 @@ func TestPacing(t *testing.T) {
 	if raceDetector {
 		t.Skip("it takes minutes with the race detector; make test runs it without")
 	}
-	steps := []scenario.Event{{Kind: scenario.Throttling, From: seconds(60), To: seconds(120)}, {Kind: scenario.Throttling, From: seconds(120)}}
+	steps := []scenario.Event{
+		{Kind: scenario.Throttling, From: seconds(60), To: seconds(120)}, {Kind: scenario.Throttling, From: seconds(120)},
+	}
 	for i, rate := range []float64{20, 200} {
 		throttle := limitedTo(rate)
 		steps[i].Throttle = &throttle

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"time"
 )
@@ -90,9 +89,4 @@ func (r *recorder) ended(c call, t time.Duration, good bool) {
 			Good: inTime && good, Unfinished: !inTime,
 		})
 	}
-}
-
-func (r *recorder) sortLatencies() {
-	slices.Sort(r.latencies)
-	slices.Sort(r.unfinished)
 }

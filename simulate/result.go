@@ -2,8 +2,7 @@ package simulate
 
 import (
 	"encoding/json"
-	"math"
-	"strconv"
+	"slices"
 	"time"
 
 	"example.com/awsretry/simulate/scenario"
@@ -29,13 +28,6 @@ func (s Span) String() string { return scenario.Duration(s).String() }
 // MarshalJSON implements json.Marshaler.
 func (s Span) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(s) / float64(time.Millisecond))
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (s *Span) UnmarshalJSON(text []byte) error {
-	ms, err := strconv.ParseFloat(string(text), 64)
-	*s = Span(math.Round(ms * float64(time.Millisecond)))
-	return err
 }
 
 // An Outcome is what one setting did.
@@ -145,12 +137,13 @@ func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder
 	o.Goodput = mean(o.Series.Good) / slot.Seconds()
 	o.FailedShare = share(o.Failed, o.Good+o.Failed)
 	o.ThrottledShare = share(o.Throttled, o.Attempts)
-	unfinished := r.unfinished
 	if o.UnfinishedShare() <= mostUnfinished {
-		unfinished = nil
+		r.unfinished = nil
 	}
+	slices.Sort(r.latencies)
+	slices.Sort(r.unfinished)
 	took := func(p float64) Span {
-		return Span(time.Duration(percentileOf(r.latencies, unfinished, p)) * time.Microsecond)
+		return Span(time.Duration(percentileOf(r.latencies, r.unfinished, p)) * time.Microsecond)
 	}
 	o.P50, o.P99 = took(0.5), took(0.99)
 	o.Recovery, o.Recovered = recovery(s, o.Series.Good)

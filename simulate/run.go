@@ -80,7 +80,6 @@ func Run(ctx context.Context, s scenario.Scenario, o Options) (*Result, error) {
 			} else {
 				synctest.Test(new(testing.T), func(*testing.T) { r.play(ctx) })
 			}
-			record.sortLatencies()
 			result.Outcomes[i] = outcome(s, s.Settings[i], m, record)
 		})
 	}

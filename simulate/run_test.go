@@ -117,7 +117,8 @@ func TestThrottleRefusesItsShare(t *testing.T) {
 		s.Service.Throttle = &tt.throttle
 		o := mustRun(t, s).Outcomes[0]
 		if o.Good < tt.least || o.Good > tt.most || o.Throttled != o.Failed || o.Calls < 4990 {
-			t.Errorf("%+v: got %+v, want %d to %d of 5000 calls admitted and the rest throttled", tt.throttle, o, tt.least, tt.most)
+			t.Errorf("%+v: got %+v, want %d to %d of 5000 calls admitted and the rest throttled",
+				tt.throttle, o, tt.least, tt.most)
 		}
 	}
 }

@@ -18,9 +18,6 @@ type sampled struct {
 	calls int64 // that had begun, and ended; -1: the state may change without calls
 }
 
-func (s *sampled) begin() { s.begun.Add(1) }
-func (s *sampled) end()   { s.ended.Add(1) }
-
 // state returns the state of the client's buckets, if it has used them. Those
 // that it shares may change at any time.
 func (c *client) state(shared bool) (awsretry.State, bool) {

@@ -114,7 +114,8 @@ func TestFleetOnASlowService(t *testing.T) {
 		}
 		aloneAbove, alone := run(scenario.UseAdaptive)
 		above, shared := run(scenario.UseFleet)
-		if shared.throttled > alone.throttled || above > aloneAbove/2 || shared.goodput < 0.8 || shared.failed > alone.failed {
+		if shared.throttled > alone.throttled || above > aloneAbove/2 ||
+			shared.goodput < 0.8 || shared.failed > alone.failed {
 			t.Errorf("%q: alone %.2f and %+.3v, shared %.2f and %+.3v", pacing, aloneAbove, alone, above, shared)
 		}
 	}

@@ -26,7 +26,9 @@ func TestUnfinishedCalls(t *testing.T) {
 // was not measured is a dash.
 func TestNarrowTable(t *testing.T) {
 	const width = 60
-	r := &Result{Outcomes: []Outcome{{Setting: "nobody called"}, {Setting: "lost", Recovered: NotRecovered, Recovery: 5e9}}}
+	r := &Result{Outcomes: []Outcome{
+		{Setting: "nobody called"}, {Setting: "lost", Recovered: NotRecovered, Recovery: 5e9},
+	}}
 	var out strings.Builder
 	if err := r.WriteTable(&out, width); err != nil {
 		t.Fatal(err)
@@ -37,7 +39,8 @@ func TestNarrowTable(t *testing.T) {
 			t.Errorf("a line is wider than %d: %q", width, line)
 		}
 	}
-	if strings.Count(table, "nobody called") < 2 || !strings.Contains(table, " - ") || !strings.Contains(table, "over 5s") {
+	if strings.Count(table, "nobody called") < 2 ||
+		!strings.Contains(table, " - ") || !strings.Contains(table, "over 5s") {
 		t.Errorf("the table is %s", table)
 	}
 }

@@ -109,7 +109,8 @@ func TestInChromium(t *testing.T) {
 			})
 		})
 		for _, step := range []struct{ click, want string }{
-			{"reset", "0s to 30s"}, {"in", "7.5s to 22.5s"}, {"right", ""}, {"right", ""}, {"right", ""}, {"right", "15s to 30s"},
+			{"reset", "0s to 30s"}, {"in", "7.5s to 22.5s"},
+			{"right", ""}, {"right", ""}, {"right", ""}, {"right", "15s to 30s"},
 		} {
 			eval[any](b, `document.getElementById("`+step.click+`").click()`)
 			if got := eval[string](b, shown); step.want != "" && got != step.want {
@@ -133,7 +134,8 @@ func TestInChromium(t *testing.T) {
 	t.Run("copy", func(t *testing.T) {
 		eval[any](b, `document.getElementById("copy").click()`)
 		eventually(t, "the scenario is selected", func() bool {
-			return b.holds(`document.getElementById("copied").textContent !== "" && String(getSelection()).includes("name: lively")`)
+			return b.holds(`document.getElementById("copied").textContent !== "" &&
+				String(getSelection()).includes("name: lively")`)
 		})
 	})
 	t.Run("quiet", func(t *testing.T) {

@@ -139,10 +139,10 @@ func TestValidate(t *testing.T) {
 
 		{setting("use: ''"), `use is ""; it must be none, naive`},
 		{setting("use: none", "use: none"), `"none"; it must be named so that no other setting has the same name`},
-		{setting("use: none, max_attempts: 2"), "max_attempts is set; it must be left out: it is for naive, legacy, standard"},
+		{setting("use: none, max_attempts: 2"), "max_attempts is set; it must be left out: it is for naive, legacy"},
 		{setting("use: standard, pause: 1ns"), "pause is set; it must be left out: it is for naive only, not for standard"},
 		{setting("use: naive, pause: -1ns"), "pause is"},
-		{setting("use: standard, pacing: scaled"), "pacing is set; it must be left out: it is for adaptive, fleet, profile only, not for standard"},
+		{setting("use: standard, pacing: scaled"), "it is for adaptive, fleet, profile only, not for standard"},
 		{setting("use: adaptive, pacing: linear"), `pacing is "linear"; it must be cubic or scaled`},
 		{setting("use: adaptive", "use: adaptive, pacing: cubic", "use: adaptive, pacing: scaled"), ""},
 		{setting("use: standard, quota_capacity: -1"), "quota_capacity is -1"},

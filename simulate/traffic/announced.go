@@ -137,7 +137,8 @@ func (h *history) find() (l found, why string) {
 		l.as, why = scenario.GitHub, h.bucket(&l)
 	case h.longest == 0:
 		return l, "its reset is always 0"
-	case 20*h.lies > h.used.admitted && (h.fraction || h.longest > 5*time.Second): // whole seconds do not tell short windows apart
+	case 20*h.lies > h.used.admitted && (h.fraction || h.longest > 5*time.Second):
+		// Whole seconds do not tell shorter windows apart.
 		return l, fmt.Sprintf("%d requests were admitted after nothing was left", h.lies)
 	default:
 		why = h.ending(&l)

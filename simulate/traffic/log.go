@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -324,18 +323,15 @@ func common(names map[string]int) string {
 	return best
 }
 
-// hostList returns the most frequent hosts.
+// hostList returns some hosts and how many attempts went to them.
 func (l *Log) hostList() string {
-	all := slices.SortedFunc(maps.Keys(l.hosts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(l.hosts[b], l.hosts[a]), strings.Compare(a, b))
-	})
 	const few = 5
 	var parts []string
-	for _, host := range all[:min(len(all), few)] {
+	for _, host := range slices.Sorted(maps.Keys(l.hosts)) {
 		parts = append(parts, fmt.Sprintf("%q (%d)", host, l.hosts[host]))
 	}
-	if len(all) > few {
-		parts = append(parts, fmt.Sprintf("and %d more", len(all)-few))
+	if more := len(parts) - few; more > 0 {
+		parts = append(parts[:few], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -14,7 +14,8 @@ import (
 // took returns the attributes of a call of one attempt.
 func took(d time.Duration, failed bool) string {
 	if failed {
-		return fmt.Sprintf(`"attempt":1,"class":"transient","status":500,"elapsed_ms":%d,"stop":"max_attempts"`, d.Milliseconds())
+		return fmt.Sprintf(`"attempt":1,"class":"transient","status":500,"elapsed_ms":%d,"stop":"max_attempts"`,
+			d.Milliseconds())
 	}
 	return fmt.Sprintf(`"attempt":1,"class":"success","status":200,"elapsed_ms":%d,"stop":"success"`, d.Milliseconds())
 }
