@@ -88,6 +88,7 @@ func TestLayout(t *testing.T) {
 		{"large numbers", 999_999, capacity(1e6)},
 		{"very small numbers", 1e-9, capacity(0.001)},
 		{"a short run", 300, lasts(time.Second)},
+		{"ten minutes", 300, lasts(10 * time.Minute)},
 		{"a day", 300, lasts(24 * time.Hour)},
 		{"a joining fleet", 300,
 			add(scenario.Event{Kind: scenario.Join, From: seconds(10), To: seconds(60), Clients: 50})},

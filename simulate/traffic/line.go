@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"time"
 )
@@ -149,6 +150,6 @@ func (s *span) UnmarshalJSON(text []byte) error {
 	if !(ms >= 0 && ms <= float64(longestTime.Milliseconds())) {
 		return errSpan
 	}
-	*s = span(ms * float64(time.Millisecond))
+	*s = span(math.Round(ms * float64(time.Millisecond)))
 	return nil
 }
