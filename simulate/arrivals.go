@@ -1,19 +1,51 @@
 package simulate
 
 import (
-	"cmp"
-	"container/heap"
+	"math"
 	"slices"
 	"time"
 
 	"example.com/awsretry/simulate/scenario"
 )
 
-// arrivals returns a function that yields the instants at which calls arrive at
-// c, in their order, and then never. It returns nil if no call arrives.
-func (f *fleet) arrivals(c *client) func() time.Duration {
-	var gathering []time.Duration // of the herds
+// openLoop starts a call whenever one arrives at c, whether or not earlier ones
+// have ended.
+func (f *fleet) openLoop(c *client) {
 	seed := random(f.scenario.Seed, uint64(c.arrivals.first))
+	herd, pace, drawn := f.herdArrivals(c, seed), paceOf(f.scenario), uint64(0)
+	single := never
+	draw := func(after time.Duration) {
+		drawn++
+		single = pace.next(after, random(seed, drawn, forArrival))
+	}
+	if f.scenario.Clients.Rate > 0 {
+		draw(c.begins)
+	}
+	last := time.Duration(-1)
+	for n := uint64(0); ; n++ {
+		at := single
+		switch {
+		case len(herd) > 0 && herd[0] <= single:
+			at, herd = herd[0], herd[1:]
+		case single == never:
+			return
+		default:
+			draw(at)
+		}
+		last = f.grid.nextOf(c.arrivals, max(at, last+1))
+		if last >= time.Duration(f.scenario.Duration) {
+			return
+		}
+		f.grid.sleepUntil(last)
+		if f.ctx.Err() != nil {
+			return
+		}
+		f.arrive(c, call{id: random(seed, n), client: c.number, caller: -1, start: last})
+	}
+}
+
+// herdArrivals returns when the calls of the herds arrive at c, in their order.
+func (f *fleet) herdArrivals(c *client, seed uint64) (all []time.Duration) {
 	for i, e := range f.scenario.Events {
 		if e.Kind != scenario.Herd {
 			continue
@@ -22,122 +54,28 @@ func (f *fleet) arrivals(c *client) func() time.Duration {
 			share := unit(random(seed, uint64(i), uint64(n), forHerd))
 			at := time.Duration(e.From) + time.Duration(share*float64(e.To-e.From))
 			if at >= c.begins {
-				gathering = append(gathering, at)
+				all = append(all, at)
 			}
 		}
 	}
-	slices.SortFunc(gathering, cmp.Compare[time.Duration])
-	arriving := f.scenario.Clients.Rate > 0
-	if !arriving && gathering == nil {
-		return nil
-	}
-	n, pace := uint64(0), paceOf(f.scenario)
-	after := func(t time.Duration) time.Duration {
-		n++
-		return pace.next(t, random(seed, n, forArrival))
-	}
-	single := never
-	if arriving {
-		single = after(c.begins)
-	}
-	return func() time.Duration {
-		if len(gathering) > 0 && gathering[0] <= single {
-			at := gathering[0]
-			gathering = gathering[1:]
-			return at
-		}
-		at := single
-		if at != never {
-			single = after(at)
-		}
-		return at
-	}
-}
-
-// An arriving client is one at which calls arrive.
-type arriving struct {
-	client *client
-	next   func() time.Duration // arrivals
-	seed   uint64
-	n      uint64        // of the call
-	at     time.Duration // of the call
-}
-
-// advance goes on to the client's next call. It reports false if there is none.
-func (a *arriving) advance(f *fleet, last time.Duration) bool {
-	at := a.next()
-	if at == never {
-		return false
-	}
-	a.at = f.grid.nextOf(a.client.arrivals, max(at, last+1))
-	return a.at < time.Duration(f.scenario.Duration)
-}
-
-// allArrivals returns the clients at which calls arrive.
-func (f *fleet) allArrivals() arrivalQueue {
-	var all arrivalQueue
-	for _, c := range f.clients {
-		next := f.arrivals(c)
-		if next == nil {
-			continue
-		}
-		a := &arriving{client: c, next: next, seed: random(f.scenario.Seed, uint64(c.arrivals.first))}
-		if a.advance(f, -1) {
-			all = append(all, a)
-		}
-	}
-	heap.Init(&all)
+	slices.Sort(all)
 	return all
-}
-
-// openLoop starts a call whenever one arrives, whether or not earlier ones have
-// ended. It is one goroutine for all clients, because each would wait for a
-// timer of its own most of the time.
-func (f *fleet) openLoop(all arrivalQueue) {
-	for len(all) > 0 {
-		a := all[0]
-		f.grid.sleepUntil(a.at)
-		if f.ending.over() {
-			return
-		}
-		f.arrive(a)
-		a.n++
-		if a.advance(f, a.at) {
-			heap.Fix(&all, 0)
-		} else {
-			heap.Pop(&all)
-		}
-	}
 }
 
 // arrive starts the call that arrives now, or fails it if too many are under
 // way.
-func (f *fleet) arrive(a *arriving) {
-	c := a.client
+func (f *fleet) arrive(c *client, arrived call) {
 	owner, ok := c.take()
-	arrived := call{id: random(a.seed, a.n), client: c.number, caller: -1, owner: owner, start: a.at}
 	if !ok {
-		f.record.started(a.at, c.number)
-		f.record.ended(arrived, a.at, false)
+		f.record.started(arrived.start, c.number)
+		f.record.ended(arrived, arrived.start, false)
 		return
 	}
-	f.workers.do(task{f, c, arrived})
-}
-
-// An arrivalQueue is a heap of clients by when their next calls arrive. It
-// implements heap.Interface.
-type arrivalQueue []*arriving
-
-func (q arrivalQueue) Len() int           { return len(q) }
-func (q arrivalQueue) Less(i, j int) bool { return q[i].at < q[j].at }
-func (q arrivalQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *arrivalQueue) Push(x any)        { *q = append(*q, x.(*arriving)) }
-
-func (q *arrivalQueue) Pop() any {
-	last := len(*q) - 1
-	a := (*q)[last]
-	*q = (*q)[:last]
-	return a
+	arrived.owner = owner
+	f.calls.Go(func() {
+		f.call(c, arrived)
+		c.put(owner)
+	})
 }
 
 // take returns an owner for a call that arrives, or false if too many calls are
@@ -173,4 +111,44 @@ func (c *client) put(owner int) {
 	defer c.mu.Unlock()
 	c.left++
 	c.free = append(c.free, owner)
+}
+
+// A pace is the rate of the calls of one client over time, per second.
+type pace struct {
+	every time.Duration // 0: the first rate lasts
+	rates []float64
+}
+
+// paceOf returns the rate of each of the clients.
+func paceOf(s scenario.Scenario) pace {
+	count := float64(s.Clients.Count)
+	o := s.OverTime
+	if o == nil || len(o.Rate) == 0 {
+		return pace{rates: []float64{s.Clients.Rate / count}}
+	}
+	p := pace{every: time.Duration(o.Every)}
+	for _, rate := range o.Rate {
+		p.rates = append(p.rates, rate/count)
+	}
+	return p
+}
+
+// next returns when the next call arrives after t, or never. In a Poisson
+// process, the number of calls that are expected until then is exponentially
+// distributed with the mean 1. x is the random number for it.
+func (p pace) next(t time.Duration, x uint64) time.Duration {
+	if p.every == 0 {
+		return t + exponential(x, float64(time.Second)/p.rates[0])
+	}
+	expected := -math.Log1p(-unit(x))
+	for step := int(t / p.every); step < len(p.rates); step++ {
+		end := time.Duration(step+1) * p.every
+		if within := p.rates[step] * (end - t).Seconds(); within < expected {
+			expected -= within
+			t = end
+			continue
+		}
+		return t + span(expected/p.rates[step]*float64(time.Second))
+	}
+	return never
 }

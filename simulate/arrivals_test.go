@@ -31,7 +31,6 @@ func TestArrivalsAreNotCut(t *testing.T) {
 		s     scenario.Scenario
 		calls float64
 	}{
-		{"one client", with(1, 1), rate},
 		{"a long time-out", with(1, 15), rate},
 		{"many clients with a long time-out", with(400, 15), rate},
 		{"a herd", herd, 1000},

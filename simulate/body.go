@@ -113,10 +113,10 @@ func (b *body) arrive() {
 	case !grid.wait(b.ctx, b.call.owner, at):
 		got := int(int64(grid.now()-b.began) * bodySize / int64(all.time))
 		b.end, b.err = min(b.first+got, b.end), b.ctx.Err()
-		b.service.record.abandoned(grid.now())
+		b.service.record.count(b.service.record.series.Lost, grid.now())
 	case b.breaks:
 		b.err = errBrokeOff
-		b.service.record.responded(at, 0)
+		b.service.responded(at, 0)
 	}
 }
 

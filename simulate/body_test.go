@@ -3,9 +3,7 @@ package simulate
 import (
 	"math"
 	"net/http"
-	"strings"
 	"testing"
-	"time"
 
 	"example.com/awsretry/simulate/scenario"
 )
@@ -69,23 +67,5 @@ func TestRangeStart(t *testing.T) {
 		if got := rangeStart(req); got != want {
 			t.Errorf("%q asks for the bytes from %d on, want %d", header, got, want)
 		}
-	}
-}
-
-// A run that starts within a second sends the next one.
-func TestRetryAtIsADate(t *testing.T) {
-	start := time.Date(2000, 1, 1, 0, 0, 0, 5, time.UTC)
-	got := newRefusal(&scenario.Throttle{Rate: 1, RetryAt: seconds(30)}, start).header.Get("Retry-After")
-	if want := "Sat, 01 Jan 2000 00:00:31 GMT"; got != want {
-		t.Errorf("Retry-After is %q, want %q", got, want)
-	}
-}
-
-func TestSummaryOfBodies(t *testing.T) {
-	s := tiny()
-	s.Service.Body = &scenario.Body{Time: seconds(4), Broken: 0.3}
-	const want = ", bodies of 4s, of which 30.0% break off"
-	if got := s.WithDefaults().Summary().Size; !strings.HasSuffix(got, want) {
-		t.Errorf("the summary is %q, want %q at its end", got, want)
 	}
 }

@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"context"
+	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -18,11 +20,11 @@ type fleet struct {
 	record   *recorder
 	clients  []*client
 	template *http.Request // of every call
+	ctx      context.Context
+	cancel   func() // ends ctx, and all calls
 	calls    sync.WaitGroup
-	workers  workers  // for the calls that arrive
-	ending   contexts // of the calls
-	end      func()   // the maker's
-	shares   bool     // the clients share
+	end      func() // the maker's; may be nil
+	shares   bool   // the clients share
 }
 
 // A client is one process of the fleet.
@@ -85,6 +87,7 @@ const host = "service.test" // and the partition of every request
 // newFleet makes the clients. It must be called in virtual time, if the run is.
 func newFleet(s scenario.Scenario, m maker, g grid, base http.RoundTripper, record *recorder) *fleet {
 	f := &fleet{scenario: s, grid: g, record: record, end: m.end, shares: m.shared != nil}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.template = &http.Request{
 		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: host, Path: "/"},
 		Host: host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
@@ -112,17 +115,14 @@ func (f *fleet) start() {
 		for i := range f.scenario.Clients.Callers {
 			f.calls.Go(func() { f.closedLoop(c, i) })
 		}
-	}
-	if all := f.allArrivals(); len(all) > 0 {
-		f.calls.Go(func() { f.openLoop(all) })
+		f.calls.Go(func() { f.openLoop(c) })
 	}
 }
 
 // stop ends all that start began, and waits for it.
 func (f *fleet) stop() {
-	f.ending.end()
+	f.cancel()
 	f.calls.Wait()
-	f.workers.wait()
 	if f.end != nil {
 		f.end()
 	}
@@ -143,10 +143,10 @@ func (f *fleet) closedLoop(c *client, caller int) {
 			return
 		}
 		f.grid.sleepUntil(at)
-		if f.ending.over() {
+		if f.ctx.Err() != nil {
 			return
 		}
-		f.call(c, call{id: random(seed, n), caller: caller, owner: owner, start: at})
+		f.call(c, call{id: random(seed, n), client: c.number, caller: caller, owner: owner, start: at})
 		at = max(f.grid.now()+1, at+network) // a call that fails unsent takes no time: its caller must not spin
 		at += exponential(random(seed, n, forThinking), think)
 	}
@@ -154,20 +154,19 @@ func (f *fleet) closedLoop(c *client, caller int) {
 
 // call makes one call, which starts now.
 func (f *fleet) call(c *client, of call) {
-	of.client = c.number
 	f.record.started(of.start, c.number)
-	own := &callContext{call: of}
+	ctx := context.WithValue(f.ctx, callKey{}, &of)
 	if patience := time.Duration(f.scenario.Clients.Timeout); patience > 0 {
-		own.deadline = f.grid.start.Add(f.grid.deadline(of.owner, of.start+patience))
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, f.grid.start.Add(f.grid.deadline(of.owner, of.start+patience)))
+		defer cancel()
 	}
-	f.ending.add(own)
-	defer f.ending.remove(own)
 	if f.shares { // the first in line for a send token wakes the member
 		f.grid.settle()
 	}
-	c.sampled.begin()
-	defer c.sampled.end()
-	resp, err := c.transport.RoundTrip(f.template.WithContext(own))
+	c.sampled.begun.Add(1)
+	defer c.sampled.ended.Add(1)
+	resp, err := c.transport.RoundTrip(f.template.WithContext(ctx))
 	good := err == nil && resp.StatusCode < 400
 	if good && resp.Body != http.NoBody {
 		_, err := io.Copy(io.Discard, resp.Body)
@@ -176,5 +175,19 @@ func (f *fleet) call(c *client, of call) {
 	if err == nil {
 		resp.Body.Close()
 	}
-	f.record.ended(own.call, f.grid.now(), good)
+	f.record.ended(of, f.grid.now(), good)
 }
+
+// A callKey is the key of the *call in its context.
+type callKey struct{}
+
+// callOf returns the call that a request is part of.
+func callOf(req *http.Request) (*call, error) {
+	c, ok := req.Context().Value(callKey{}).(*call)
+	if !ok {
+		return nil, errContext
+	}
+	return c, nil
+}
+
+var errContext = errors.New("simulate: the request's context is not that of a call; a RoundTripper must pass it on")

@@ -65,18 +65,3 @@ func TestMembersJoin(t *testing.T) {
 		t.Errorf("the clients are %v, want %v", got, want)
 	}
 }
-
-func TestServesOverTime(t *testing.T) {
-	s := tiny()
-	s.Events = []scenario.Event{
-		{Kind: scenario.Throttling, From: seconds(2), To: seconds(5), Throttle: &scenario.Throttle{Rate: 100}},
-		{Kind: scenario.Outage, How: scenario.OutageRefuse, From: seconds(4), To: seconds(10)},
-	}
-	want := []scenario.Level{
-		{From: 0, Value: 1000}, {From: 2 * time.Second, Value: 100}, {From: 4 * time.Second, Value: 0},
-		{From: 5 * time.Second, Value: 0},
-	}
-	if got := ServesOverTime(s); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -19,7 +18,10 @@ func TestClosedLoop(t *testing.T) {
 		latency = 10 * time.Millisecond
 		rate    = 100 // that the service admits
 	)
-	throttles := documentedLoop(t)
+	throttles, err := scenario.Read("../docs/examples/closed-loop.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	throttles.Clients.Callers = callers
 	down := throttles
 	down.Service.Throttle, down.Events = nil, []scenario.Event{{Kind: scenario.Outage}}
@@ -33,29 +35,17 @@ func TestClosedLoop(t *testing.T) {
 		length   scenario.Duration
 		failed   float64 // calls per second, in the second half of the run
 	}{
-		{"throttled", throttles, scenario.Setting{Use: scenario.UseStandard}, seconds(2), spinning},
 		{"throttled", throttles, scenario.Setting{Use: scenario.UseStandard, LongPoll: true}, seconds(10), waiting},
-		{"throttled", throttles, scenario.Setting{Use: scenario.UseRevision2026}, seconds(2), spinning},
-		{"throttled", throttles, scenario.Setting{Use: scenario.UseRevision2026, LongPoll: true}, seconds(10), waiting},
 		{"throttled", throttles, scenario.Setting{Use: scenario.UseAdaptive}, seconds(60), 0},
 		{"down", down, scenario.Setting{Use: scenario.UseStandard}, seconds(2), spinning},
-		{"down", down, scenario.Setting{Use: scenario.UseStandard, LongPoll: true}, seconds(10), waiting},
 		{"down", down, scenario.Setting{Use: scenario.UseRevision2026, LongPoll: true}, seconds(2), hurrying},
-		{"down", down, scenario.Setting{Use: scenario.UseAdaptive}, seconds(2), spinning},
-		{"down", down, scenario.Setting{Use: scenario.UseAdaptive, LongPoll: true}, seconds(10), waiting},
 	} {
 		t.Run(tt.name+"/"+tt.setting.Label(), func(t *testing.T) {
 			t.Parallel() // in virtual time nothing depends on how busy the processors are
 			s := tt.scenario
 			s.Duration, s.Settings = tt.length, []scenario.Setting{tt.setting}
 			series := mustRun(t, s).Outcomes[0].Series
-			perSecond := func(of []float64) float64 {
-				sum := 0.0
-				for _, n := range of[len(of)/2:] {
-					sum += n
-				}
-				return sum / float64(len(of)-len(of)/2)
-			}
+			perSecond := func(of []float64) float64 { return mean(of[len(of)/2:]) }
 			if got := perSecond(series.Bad); got < 0.8*tt.failed || got > 1.05*tt.failed {
 				t.Errorf("%.0f calls fail each second, want about %.0f", got, tt.failed)
 			}
@@ -67,18 +57,4 @@ func TestClosedLoop(t *testing.T) {
 			}
 		})
 	}
-}
-
-// documentedLoop returns the scenario of the documents.
-func documentedLoop(t *testing.T) scenario.Scenario {
-	t.Helper()
-	text, err := os.ReadFile("../docs/examples/closed-loop.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := scenario.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }

@@ -54,11 +54,28 @@ type link struct {
 	owner          int    // of the client's arrivals
 }
 
+// modes are the settings with the AWS SDKs' rules.
+var modes = map[string]struct {
+	mode     awsretry.Mode
+	revision awsretry.Revision
+}{
+	scenario.UseLegacy:       {awsretry.Legacy, awsretry.Classic},
+	scenario.UseStandard:     {awsretry.Standard, awsretry.Classic},
+	scenario.UseRevision2026: {awsretry.Standard, awsretry.Revision2026},
+	scenario.UseAdaptive:     {awsretry.Adaptive, awsretry.Classic},
+}
+
 // newMaker reads what the setting names. It must be called outside virtual time.
 func newMaker(s scenario.Setting, getenv func(string) string) (maker, error) {
 	switch {
 	case s.New != nil:
 		return maker{make: func(l link) http.RoundTripper { return s.New(newImpatient(l)) }}, nil
+	case s.Use == scenario.UseNone:
+		return loops(s, 1), nil
+	case s.Use == scenario.UseNaive:
+		return loops(s, cmp.Or(s.MaxAttempts, defaultNaiveAttempts)), nil
+	case s.Use == scenario.UseFleet:
+		return sharingMaker(s), nil
 	case s.Use == scenario.UseDelivery:
 		return deliveries(s)
 	case s.Use == scenario.UseProfile:
@@ -66,29 +83,12 @@ func newMaker(s scenario.Setting, getenv func(string) string) (maker, error) {
 		if err != nil {
 			return maker{}, err
 		}
-		if s.Pacing != "" && loaded.Mode != awsretry.Adaptive {
-			return maker{}, fmt.Errorf("pacing is %s; it is for adaptive mode only, and the profile's mode is %s",
-				s.Pacing, loaded.Mode)
-		}
-		if s.Limits && loaded.Mode != awsretry.Adaptive {
-			return maker{}, fmt.Errorf("limits is true; it is for adaptive mode only, and the profile's mode is %s",
-				loaded.Mode)
+		if (s.Pacing != "" || s.Limits) && loaded.Mode != awsretry.Adaptive {
+			return maker{}, fmt.Errorf("pacing and limits are for adaptive mode only, and the profile's mode is %s", loaded.Mode)
 		}
 		return transports(s, loaded.Mode, loaded.Revision, loaded.MaxAttempts), nil
-	case s.Use == scenario.UseLegacy:
-		return transports(s, awsretry.Legacy, awsretry.Classic, 0), nil
-	case s.Use == scenario.UseFleet:
-		return sharingMaker(s), nil
-	case s.Use == scenario.UseAdaptive:
-		return transports(s, awsretry.Adaptive, awsretry.Classic, 0), nil
-	case s.Use == scenario.UseRevision2026:
-		return transports(s, awsretry.Standard, awsretry.Revision2026, 0), nil
-	case s.Use == scenario.UseStandard:
-		return transports(s, awsretry.Standard, awsretry.Classic, 0), nil
-	case s.Use == scenario.UseNone:
-		return loops(s, 1), nil
 	}
-	return loops(s, cmp.Or(s.MaxAttempts, defaultNaiveAttempts)), nil
+	return transports(s, modes[s.Use].mode, modes[s.Use].revision, 0), nil
 }
 
 // loops makes clients that retry after a fixed delay whenever the class allows
@@ -107,46 +107,35 @@ func loops(s scenario.Setting, attempts int) maker {
 
 // transports makes clients that follow the AWS SDKs' rules.
 func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revision, attempts int) maker {
-	if s.MaxAttempts > 0 {
-		attempts = s.MaxAttempts
-	}
 	const defaultCapacity = 500 // awsretry.QuotaConfig's
 	capacity := cmp.Or(s.Capacity, defaultCapacity)
 	if mode == awsretry.Legacy || s.Quota == scenario.QuotaNone {
 		capacity = 0
 	}
-	quota := quotas[s.Quota]
-	quota.Capacity = cmp.Or(s.Capacity, quota.Capacity)
-	if s.Share {
-		quota.Share = quotaShare
+	make := func(l link) http.RoundTripper {
+		t := &awsretry.Transport{
+			Base: l.base, AttemptTimeout: l.attemptTimeout, Mode: mode, Revision: revision,
+			MaxAttempts: cmp.Or(s.MaxAttempts, attempts), Quota: quotas[s.Quota],
+			LongPoll:        func(*http.Request) bool { return s.LongPoll },
+			ShareRetryAfter: s.ShareRetryAfter, Resume: s.Resume,
+			Backoff: delays{seededBackoff(mode, revision, seededJitter(l.seed)), l.grid},
+		}
+		t.Quota.Capacity = cmp.Or(s.Capacity, t.Quota.Capacity)
+		if s.Share {
+			t.Quota.Share = quotaShare
+		}
+		if s.NoSpread {
+			t.RetryAfterSpread = -1
+		}
+		if s.Pacing == awsretry.ScaledPacing.String() {
+			t.RateLimit.Pacing = awsretry.ScaledPacing
+		}
+		if s.Limits {
+			t.RateLimit.Limits = awsretry.ReadLimits
+		}
+		return t
 	}
-	spread := time.Duration(0)
-	if s.NoSpread {
-		spread = -1
-	}
-	var rateLimit awsretry.RateLimitConfig
-	if s.Pacing == awsretry.ScaledPacing.String() {
-		rateLimit.Pacing = awsretry.ScaledPacing
-	}
-	if s.Limits {
-		rateLimit.Limits = awsretry.ReadLimits
-	}
-	return maker{
-		capacity: capacity,
-		limits:   mode == awsretry.Adaptive,
-		make: func(l link) http.RoundTripper {
-			return &awsretry.Transport{
-				Base: l.base, Mode: mode, Revision: revision, MaxAttempts: attempts, AttemptTimeout: l.attemptTimeout,
-				Quota:            quota,
-				RateLimit:        rateLimit,
-				LongPoll:         func(*http.Request) bool { return s.LongPoll },
-				RetryAfterSpread: spread,
-				ShareRetryAfter:  s.ShareRetryAfter,
-				Resume:           s.Resume,
-				Backoff:          delays{seededBackoff(mode, revision, seededJitter(l.seed)), l.grid},
-			}
-		},
-	}
+	return maker{capacity: capacity, limits: mode == awsretry.Adaptive, make: make}
 }
 
 // deliveries makes clients with the setting's delivery policy.

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/awsretry/internal/regularfile"
 	"example.com/awsretry/simulate/scenario"
 )
 
@@ -101,18 +100,14 @@ func TestProfileAndPolicyFile(t *testing.T) {
 		{scenario.Setting{Use: scenario.UseProfile, Profile: "missing"}, `setting "profile=missing"`},
 		{
 			scenario.Setting{Use: scenario.UseProfile, Profile: "ci", Pacing: "scaled"},
-			"pacing is scaled; it is for adaptive mode only, and the profile's mode is legacy",
+			"for adaptive mode only, and the profile's mode is legacy",
 		},
-		{scenario.Setting{Use: scenario.UseDelivery, Policy: filepath.Join(dir, "missing.json")}, "no such file"},
 		{scenario.Setting{Use: scenario.UseDelivery, Policy: dir}, "is not a regular file"},
 		{
 			scenario.Setting{
 				Use: scenario.UseDelivery, Policy: write("bad.json", `{"healthyRetryPolicy": {"numRetries": 1000}}`),
 			},
 			"numRetries",
-		}, {
-			scenario.Setting{Use: scenario.UseDelivery, Policy: write("big.json", strings.Repeat(" ", regularfile.MaxSize+1))},
-			"has more than 1048576 bytes",
 		},
 	} {
 		_, err := Run(t.Context(), tiny(tt.setting), Options{})

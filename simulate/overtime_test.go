@@ -70,25 +70,3 @@ func TestPace(t *testing.T) {
 		}
 	}
 }
-
-// A table of latencies gives them back.
-func TestLatencyTable(t *testing.T) {
-	table := []scenario.Quantile{{Share: 0, Within: ms(10)}, {Share: 0.5, Within: ms(20)}, {Share: 0.98, Within: ms(40)},
-		{Share: 1, Within: ms(400)}}
-	for share, want := range map[float64]scenario.Duration{
-		0: ms(10), 0.25: ms(15), 0.5: ms(20), 0.74: ms(30), 0.98: ms(40), 0.99: ms(220), 1: ms(400),
-	} {
-		if got := quantile(table, share); (got - time.Duration(want)).Abs() > time.Microsecond {
-			t.Errorf("a share of %v takes %v, want %v", share, got, want)
-		}
-	}
-	s := tiny(scenario.Setting{Use: scenario.UseNone})
-	s.Clients = scenario.Clients{Count: 1, Rate: 100, MaxInFlight: 200}
-	s.Duration = seconds(60)
-	s.Service.Latency = scenario.Latency{Distribution: scenario.Tabulated, Table: table}
-	o := mustRun(t, s).Outcomes[0]
-	p50 := time.Duration(o.P50) - time.Duration(s.Service.Network)
-	if p50 < 19*time.Millisecond || p50 > 22*time.Millisecond {
-		t.Errorf("p50 is %v, want 20 ms", p50)
-	}
-}

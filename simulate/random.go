@@ -2,7 +2,10 @@ package simulate
 
 import (
 	"math"
+	"sort"
 	"time"
+
+	"example.com/awsretry/simulate/scenario"
 )
 
 // The purposes of random numbers.
@@ -59,4 +62,15 @@ func span(ns float64) time.Duration {
 		return 0
 	}
 	return time.Duration(min(ns, longest))
+}
+
+// quantile returns the time that the share u of the requests takes at most:
+// between two points of the table in proportion.
+func quantile(table []scenario.Quantile, u float64) time.Duration {
+	i := sort.Search(len(table)-1, func(i int) bool { return table[i].Share >= u })
+	if i == 0 {
+		return time.Duration(table[0].Within)
+	}
+	a, b := table[i-1], table[i]
+	return time.Duration(a.Within) + span((u-a.Share)/(b.Share-a.Share)*float64(b.Within-a.Within))
 }

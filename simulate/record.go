@@ -2,10 +2,7 @@ package simulate
 
 import (
 	"math"
-	"net/http"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -26,117 +23,70 @@ type Call struct {
 // A recorder counts what happens in a run. Sums do not depend on the order of
 // what they count.
 type recorder struct {
-	end   time.Duration // from here on nothing counts
-	slots []slotCounts
+	end     time.Duration // from here on nothing counts
+	observe func(Call)    // may be nil
 
-	perClient []clientCounts
+	mu         sync.Mutex // guards the fields below
+	series     Series     // to the end of the drain
+	perClient  []clientCounts
+	latencies  []uint32 // of good calls, in microseconds
+	unfinished []uint32 // of calls that have not ended, until the end of the run
 
 	// Set at the run's end.
 	backlog float64 // the most that the service had, in requests
 	refused int64   // attempts that found the queue full
-
-	mu         sync.Mutex
-	latencies  []uint32   // of good calls, in microseconds
-	unfinished []uint32   // of calls that have not ended, until the end of the run
-	observe    func(Call) // may be nil
 }
 
-// slotCounts are what happened in one slot.
-type slotCounts struct {
-	started  atomic.Int64 // calls
-	good     atomic.Int64 // calls that ended with a success
-	bad      atomic.Int64 // calls that ended otherwise
-	sent     atomic.Int64 // attempts
-	throttle atomic.Int64 // responses that are 429
-	failed   atomic.Int64 // other responses that are failures
-	lost     atomic.Int64 // attempts whose caller gave up
-
-	// Sampled at the slot's end by the run's first goroutine.
-	backlog  float64 // of the service, in requests
-	tokens   float64 // mean over the clients
-	sendRate float64 // per second, mean over the clients that are limited
-	limited  int     // clients
-	members  float64 // of the fleet, mean over the clients that have a lease
-	leased   int     // clients
-	sampled  bool
-}
-
-type clientCounts struct{ started, good atomic.Int64 }
+type clientCounts struct{ started, good int64 }
 
 func newRecorder(duration time.Duration, clients int, observe func(Call)) *recorder {
-	n := (duration + slot - 1) / slot
-	return &recorder{
-		end: duration, slots: make([]slotCounts, n), perClient: make([]clientCounts, clients), observe: observe,
+	r := &recorder{end: duration, perClient: make([]clientCounts, clients), observe: observe}
+	for _, curve := range r.series.curves() {
+		*curve = make([]float64, (duration+slot-1)/slot)
 	}
+	return r
 }
 
-// at returns the slot of an instant, or nil after the end of the run.
-func (r *recorder) at(t time.Duration) *slotCounts {
+// count adds 1 to a curve at t. It reports false after the end of the run.
+func (r *recorder) count(curve []float64, t time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if t >= r.end {
-		return nil
+		return false
 	}
-	return &r.slots[t/slot]
+	curve[t/slot]++
+	return true
 }
 
 func (r *recorder) started(t time.Duration, client int) {
-	if s := r.at(t); s != nil {
-		s.started.Add(1)
-		r.perClient[client].started.Add(1)
+	if r.count(r.series.Started, t) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.perClient[client].started++
 	}
 }
 
 func (r *recorder) ended(c call, t time.Duration, good bool) {
-	s := r.at(t)
-	switch {
-	case s == nil:
-		t = r.end
-	case good:
-		s.good.Add(1)
-		r.perClient[c.client].good.Add(1)
-	default:
-		s.bad.Add(1)
+	curve := r.series.Bad
+	if good {
+		curve = r.series.Good
 	}
+	inTime := r.count(curve, t)
+	t = min(t, r.end)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	took := uint32(min(max(t-c.start, 0)/time.Microsecond, math.MaxUint32))
 	switch {
-	case s == nil:
+	case !inTime:
 		r.unfinished = append(r.unfinished, took)
 	case good:
 		r.latencies = append(r.latencies, took)
+		r.perClient[c.client].good++
 	}
 	if r.observe != nil {
 		r.observe(Call{
 			Client: c.client, Caller: c.caller, Start: c.start, Took: t - c.start, Attempts: c.attempts,
-			Good: s != nil && good, Unfinished: s == nil,
+			Good: inTime && good, Unfinished: !inTime,
 		})
 	}
-}
-
-func (r *recorder) sent(t time.Duration) {
-	if s := r.at(t); s != nil {
-		s.sent.Add(1)
-	}
-}
-
-func (r *recorder) responded(t time.Duration, status int) {
-	s := r.at(t)
-	switch {
-	case s == nil:
-	case status == http.StatusTooManyRequests:
-		s.throttle.Add(1)
-	case status == 0 || status >= 400:
-		s.failed.Add(1)
-	}
-}
-
-func (r *recorder) abandoned(t time.Duration) {
-	if s := r.at(t); s != nil {
-		s.lost.Add(1)
-	}
-}
-
-func (r *recorder) sortLatencies() {
-	slices.Sort(r.latencies)
-	slices.Sort(r.unfinished)
 }

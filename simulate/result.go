@@ -2,8 +2,7 @@ package simulate
 
 import (
 	"encoding/json"
-	"math"
-	"strconv"
+	"slices"
 	"time"
 
 	"example.com/awsretry/simulate/scenario"
@@ -29,13 +28,6 @@ func (s Span) String() string { return scenario.Duration(s).String() }
 // MarshalJSON implements json.Marshaler.
 func (s Span) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(s) / float64(time.Millisecond))
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (s *Span) UnmarshalJSON(text []byte) error {
-	ms, err := strconv.ParseFloat(string(text), 64)
-	*s = Span(math.Round(ms * float64(time.Millisecond)))
-	return err
 }
 
 // An Outcome is what one setting did.
@@ -122,18 +114,21 @@ type Sample struct {
 	Limited int     `json:"limited,omitempty"` // clients that are limited
 }
 
+// curves returns the values for each second.
+func (s *Series) curves() []*[]float64 {
+	return []*[]float64{&s.Started, &s.Attempts, &s.Good, &s.Bad, &s.Throttled, &s.Errors, &s.Lost, &s.Backlog}
+}
+
 // outcome summarizes what was recorded.
 func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder) Outcome {
-	o := Outcome{Setting: setting.Label(), Series: r.series(m, time.Duration(s.Duration))}
-	for i := range r.slots {
-		c := &r.slots[i]
-		o.Calls += c.started.Load()
-		o.Good += c.good.Load()
-		o.Failed += c.bad.Load()
-		o.Attempts += c.sent.Load()
-		o.Throttled += c.throttle.Load()
+	o := Outcome{
+		Setting: setting.Label(), Calls: sum(r.series.Started), Good: sum(r.series.Good), Failed: sum(r.series.Bad),
+		Attempts: sum(r.series.Attempts), Throttled: sum(r.series.Throttled), Refused: r.refused, Backlog: r.backlog,
+		Series: r.series,
 	}
-	o.Refused, o.Backlog = r.refused, r.backlog
+	for _, curve := range o.Series.curves() {
+		*curve = (*curve)[:time.Duration(s.Duration)/slot] // without the drain
+	}
 	if m.shared != nil {
 		o.Renewals = int64(m.shared.Evals())
 	}
@@ -142,61 +137,31 @@ func outcome(s scenario.Scenario, setting scenario.Setting, m maker, r *recorder
 	o.Goodput = mean(o.Series.Good) / slot.Seconds()
 	o.FailedShare = share(o.Failed, o.Good+o.Failed)
 	o.ThrottledShare = share(o.Throttled, o.Attempts)
-	unfinished := r.unfinished
 	if o.UnfinishedShare() <= mostUnfinished {
-		unfinished = nil
+		r.unfinished = nil
 	}
+	slices.Sort(r.latencies)
+	slices.Sort(r.unfinished)
 	took := func(p float64) Span {
-		return Span(time.Duration(percentileOf(r.latencies, unfinished, p)) * time.Microsecond)
+		return Span(time.Duration(percentileOf(r.latencies, r.unfinished, p)) * time.Microsecond)
 	}
 	o.P50, o.P99 = took(0.5), took(0.99)
 	o.Recovery, o.Recovered = recovery(s, o.Series.Good)
-	o.Fairness = fairness(s, r)
+	o.Fairness = fairness(s, r.perClient)
 	return o
 }
 
-func (r *recorder) series(m maker, duration time.Duration) Series {
-	var s Series
-	for i := range r.slots[:duration/slot] {
-		c := &r.slots[i]
-		s.Started = append(s.Started, float64(c.started.Load()))
-		s.Attempts = append(s.Attempts, float64(c.sent.Load()))
-		s.Good = append(s.Good, float64(c.good.Load()))
-		s.Bad = append(s.Bad, float64(c.bad.Load()))
-		s.Throttled = append(s.Throttled, float64(c.throttle.Load()))
-		s.Errors = append(s.Errors, float64(c.failed.Load()))
-		s.Lost = append(s.Lost, float64(c.lost.Load()))
-		s.Backlog = append(s.Backlog, c.backlog)
-		if !c.sampled {
-			continue
-		}
-		at := Span(time.Duration(i+1) * slot)
-		if m.capacity > 0 {
-			s.Tokens = append(s.Tokens, Sample{At: at, Value: c.tokens})
-		}
-		if m.limits {
-			s.SendRate = append(s.SendRate, Sample{At: at, Value: c.sendRate, Limited: c.limited})
-		}
-		if m.shared != nil {
-			s.Members = append(s.Members, Sample{At: at, Value: c.members})
-		}
-	}
-	return s
-}
-
 // fairness returns [Outcome].Fairness.
-func fairness(s scenario.Scenario, r *recorder) float64 {
+func fairness(s scenario.Scenario, clients []clientCounts) float64 {
 	var got []float64
 	begins := s.Begins()
-	for i := range r.perClient {
-		c := &r.perClient[i]
-		started, good := c.started.Load(), c.good.Load()
+	for i, c := range clients {
 		switch {
 		case s.Clients.Callers > 0:
 			there := time.Duration(s.Duration) - begins[i]
-			got = append(got, float64(good)*(float64(s.Duration)/float64(there)))
-		case started > 0: // any other client asked for nothing
-			got = append(got, share(good, started))
+			got = append(got, float64(c.good)*(float64(s.Duration)/float64(there)))
+		case c.started > 0: // any other client asked for nothing
+			got = append(got, share(c.good, c.started))
 		}
 	}
 	return Jain(got)

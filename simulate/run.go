@@ -69,14 +69,17 @@ func Run(ctx context.Context, s scenario.Scenario, o Options) (*Result, error) {
 		turn <- struct{}{}
 		runs.Go(func() {
 			defer func() { <-turn }()
-			record := newRecorder(ends(s), s.Clients.Count, o.observer(i))
+			var observe func(Call)
+			if o.Observe != nil {
+				observe = func(c Call) { o.Observe(i, c) }
+			}
+			record := newRecorder(ends(s), s.Clients.Count, observe)
 			r := run{scenario: s, maker: m, record: record, simulated: &simulated, wall: o.WallClock}
 			if o.WallClock {
 				r.play(ctx)
 			} else {
 				synctest.Test(new(testing.T), func(*testing.T) { r.play(ctx) })
 			}
-			record.sortLatencies()
 			result.Outcomes[i] = outcome(s, s.Settings[i], m, record)
 		})
 	}
@@ -98,36 +101,26 @@ func virtualTime() error {
 		godebug)
 }
 
-// observer returns Observe for one setting, or nil.
-func (o Options) observer(setting int) func(Call) {
-	if o.Observe == nil {
-		return nil
-	}
-	return func(c Call) { o.Observe(setting, c) }
-}
-
 // follow reports to progress how much of the work is done, until the function
 // that it returns is called. It must be called outside virtual time.
 func follow(done *atomic.Int64, all int64, progress func(float64)) (stop func()) {
 	if progress == nil {
 		return func() {}
 	}
-	end := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
 	var following sync.WaitGroup
 	following.Go(func() {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
-		for {
+		for ctx.Err() == nil {
 			select {
-			case <-end:
-				progress(float64(done.Load()) / float64(max(all, 1)))
-				return
+			case <-ctx.Done():
 			case <-tick.C:
-				progress(float64(done.Load()) / float64(max(all, 1)))
 			}
+			progress(float64(done.Load()) / float64(max(all, 1)))
 		}
 	})
-	return func() { close(end); following.Wait() }
+	return func() { cancel(); following.Wait() }
 }
 
 // ends returns when the calls end that are under way.
@@ -155,10 +148,10 @@ func (r *run) play(ctx context.Context) {
 	every := sampleEvery(duration)
 	for t := slot; t <= duration && ctx.Err() == nil; t += slot {
 		g.sleepUntil(t) // an instant of the run's own
-		if t%every == 0 {
+		if t%every == 0 && t <= time.Duration(r.scenario.Duration) {
 			f.sample(t, r.maker)
 		}
-		r.record.slots[t/slot-1].backlog = service.backlog(t)
+		r.record.series.Backlog[t/slot-1] = service.backlog(t)
 		r.simulated.Add(1)
 	}
 	f.stop()

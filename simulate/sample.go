@@ -18,9 +18,6 @@ type sampled struct {
 	calls int64 // that had begun, and ended; -1: the state may change without calls
 }
 
-func (s *sampled) begin() { s.begun.Add(1) }
-func (s *sampled) end()   { s.ended.Add(1) }
-
 // state returns the state of the client's buckets, if it has used them. Those
 // that it shares may change at any time.
 func (c *client) state(shared bool) (awsretry.State, bool) {
@@ -37,14 +34,13 @@ func (c *client) state(shared bool) (awsretry.State, bool) {
 	return s.state, s.ok
 }
 
-// sample records the clients' buckets at the end of the slot before t.
+// sample records the clients' buckets at t.
 func (f *fleet) sample(t time.Duration, m maker) {
 	if m.capacity == 0 && !m.limits {
 		return
 	}
-	s := &f.record.slots[(t-1)/slot]
-	s.sampled = true
 	var tokens, held, rate, members float64
+	var leased, limited int
 	for _, c := range f.clients {
 		state, ok := c.state(m.shared != nil)
 		if !ok {
@@ -53,24 +49,29 @@ func (f *fleet) sample(t time.Duration, m maker) {
 		}
 		tokens += float64(state.Tokens)
 		if state.Leased {
-			s.leased++
+			leased++
 			held += float64(state.Tokens)
 			members += float64(state.Members)
 		}
 		if state.Limited {
-			s.limited++
+			limited++
 			rate += sendRate(state)
 		}
 	}
-	s.tokens = tokens / float64(len(f.clients))
+	s := &f.record.series
+	value := func(v float64) Sample { return Sample{At: Span(t), Value: v} }
+	switch {
+	case m.capacity == 0:
+	case m.shared != nil:
+		s.Tokens = append(s.Tokens, value(m.shared.tokens(m.capacity)+held))
+	default:
+		s.Tokens = append(s.Tokens, value(tokens/float64(len(f.clients))))
+	}
+	if m.limits {
+		s.SendRate = append(s.SendRate, Sample{At: Span(t), Value: rate / float64(max(limited, 1)), Limited: limited})
+	}
 	if m.shared != nil {
-		s.tokens = m.shared.tokens(m.capacity) + held
-	}
-	if s.leased > 0 {
-		s.members = members / float64(s.leased)
-	}
-	if s.limited > 0 {
-		s.sendRate = rate / float64(s.limited)
+		s.Members = append(s.Members, value(members/float64(max(leased, 1))))
 	}
 }
 

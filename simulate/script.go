@@ -1,8 +1,9 @@
 package simulate
 
 import (
+	"maps"
 	"math"
-	"sort"
+	"slices"
 	"time"
 
 	"example.com/awsretry/simulate/scenario"
@@ -37,12 +38,12 @@ func newScript(s scenario.Scenario) script {
 		starts[from] = true
 	}
 	var all script
-	for from := range starts {
-		all = append(all, segmentAt(s, from))
-	}
-	sort.Slice(all, func(i, j int) bool { return all[i].from < all[j].from })
-	for i := 1; i < len(all); i++ {
-		all[i].worked = all[i-1].workedAt(all[i].from)
+	for _, from := range slices.Sorted(maps.Keys(starts)) {
+		g := segmentAt(s, from)
+		if n := len(all); n > 0 {
+			g.worked = all[n-1].workedAt(from)
+		}
+		all = append(all, g)
 	}
 	return all
 }
@@ -164,6 +165,15 @@ func ServesOverTime(s scenario.Scenario) []scenario.Level {
 		}
 	}
 	return levels
+}
+
+// Most returns the highest of the levels.
+func Most(levels []scenario.Level) float64 {
+	most := 0.0
+	for _, level := range levels {
+		most = max(most, level.Value)
+	}
+	return most
 }
 
 // Serves returns how many requests the service can serve successfully between

@@ -1,9 +1,9 @@
 package simulate
 
 import (
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"sync"
@@ -84,19 +84,7 @@ type fate struct {
 	limits http.Header // what is announced; nil: nothing
 }
 
-// callOf returns the call that a request is part of.
-func callOf(req *http.Request) (*call, error) {
-	c, ok := req.Context().Value(callKey{}).(*call)
-	if !ok {
-		return nil, errContext
-	}
-	return c, nil
-}
-
-var (
-	errBroken  = fmt.Errorf("simulate: the connection breaks: %w", io.ErrUnexpectedEOF)
-	errContext = errors.New("simulate: the request's context is not that of a call; a RoundTripper must pass it on")
-)
+var errBroken = fmt.Errorf("simulate: the connection breaks: %w", io.ErrUnexpectedEOF)
 
 // RoundTrip implements http.RoundTripper. It runs on the goroutine of the call.
 func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -110,16 +98,16 @@ func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, ctx.Err()
 	}
 	c.attempts++
-	v.record.sent(now)
+	v.record.count(v.record.series.Attempts, now)
 	f := v.arrive(now, c)
 	if f.at != never {
 		f.at = v.grid.near(c.owner, f.at)
 	}
 	if !v.grid.wait(ctx, c.owner, f.at) {
-		v.record.abandoned(v.grid.now())
+		v.record.count(v.record.series.Lost, v.grid.now())
 		return nil, ctx.Err()
 	}
-	v.record.responded(f.at, f.status)
+	v.responded(f.at, f.status)
 	if f.status == 0 {
 		return nil, errBroken
 	}
@@ -130,9 +118,20 @@ func (v *service) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp = f.response(f.status, req)
 	}
 	if f.limits != nil {
-		resp.Header = merged(resp.Header, f.limits)
+		maps.Copy(f.limits, resp.Header)
+		resp.Header = f.limits
 	}
 	return resp, nil
+}
+
+// responded counts a response that is a failure.
+func (v *service) responded(t time.Duration, status int) {
+	switch {
+	case status == http.StatusTooManyRequests:
+		v.record.count(v.record.series.Throttled, t)
+	case status == 0 || status >= 400:
+		v.record.count(v.record.series.Errors, t)
+	}
 }
 
 // arrive decides the fate of a request that arrives now.

@@ -3,9 +3,7 @@ package simulate
 import (
 	"io"
 	"math"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -118,62 +116,50 @@ func TestService(t *testing.T) {
 }
 
 func TestThrottleResponse(t *testing.T) {
+	start := time.Date(2000, 1, 1, 0, 0, 0, 5, time.UTC) // so that the next whole second is sent
 	for _, tt := range []struct {
-		name             string
 		throttle         scenario.Throttle
 		retryAfter, body string
 	}{
-		{"bare", scenario.Throttle{Rate: 1}, "", ""},
-		{"Retry-After", scenario.Throttle{Rate: 1, RetryAfter: seconds(3)}, "3", ""},
-		{"code", scenario.Throttle{Rate: 1, Code: "SlowDown"}, "", `{"__type":"SlowDown","message":"Rate exceeded"}`},
+		{scenario.Throttle{Rate: 1}, "", ""},
+		{scenario.Throttle{Rate: 1, RetryAfter: seconds(3)}, "3", ""},
+		{scenario.Throttle{Rate: 1, RetryAt: seconds(30)}, "Sat, 01 Jan 2000 00:00:31 GMT", ""},
+		{scenario.Throttle{Rate: 1, Code: "SlowDown"}, "", `{"__type":"SlowDown","message":"Rate exceeded"}`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			v := newService(
-				scenario.Scenario{Service: scenario.Service{Capacity: 10, Throttle: &tt.throttle}}.WithDefaults(),
-				grid{},
-				nil,
-			)
-			v.arrive(0, &call{})
-			f := v.arrive(1, &call{})
-			resp := f.response(f.status, newRequest())
-			body, err := io.ReadAll(resp.Body)
-			if err != nil || f.status != http.StatusTooManyRequests || resp.StatusCode != f.status ||
-				resp.Header.Get("Retry-After") != tt.retryAfter ||
-				string(body) != tt.body || resp.ContentLength != int64(len(tt.body)) {
-				t.Errorf("got %+v with body %q, %v", resp, body, err)
-			}
-		})
+		resp := newRefusal(&tt.throttle, start).response(429, newRequest())
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != 429 || resp.Status != "429 Too Many Requests" ||
+			resp.Header.Get("Retry-After") != tt.retryAfter ||
+			string(body) != tt.body || resp.ContentLength != int64(len(tt.body)) {
+			t.Errorf("%+v: got %+v with body %q, %v", tt.throttle, resp, body, err)
+		}
 	}
 }
 
 func TestLatencies(t *testing.T) {
-	for i, tt := range []struct {
+	table := []scenario.Quantile{{Share: 0, Within: ms(10)}, {Share: 0.5, Within: ms(20)}, {Share: 0.9, Within: ms(40)},
+		{Share: 1, Within: ms(240)}}
+	for _, tt := range []struct {
 		latency     scenario.Latency
 		median, p99 scenario.Duration
 	}{
 		{scenario.Latency{Median: ms(20)}, ms(20), ms(20)},
 		{scenario.Latency{Median: ms(20), P99: ms(200)}, ms(20), ms(200)},
 		{scenario.Latency{Distribution: scenario.Exponential, Median: ms(20)}, ms(20), ms(20 * math.Log2(100))},
+		{scenario.Latency{Distribution: scenario.Tabulated, Table: table}, ms(20), ms(220)},
 	} {
-		t.Run(strconv.Itoa(i)+tt.latency.Distribution, func(t *testing.T) {
-			v := newService(
-				scenario.Scenario{Service: scenario.Service{Capacity: 10, Latency: tt.latency}}.WithDefaults(),
-				grid{},
-				nil,
-			)
-			var drawn []time.Duration
-			for i := range uint64(20_000) {
-				drawn = append(drawn, v.sample(&call{id: random(i)}))
+		v := newService(
+			scenario.Scenario{Service: scenario.Service{Capacity: 10, Latency: tt.latency}}.WithDefaults(), grid{}, nil)
+		var drawn []time.Duration
+		for i := range uint64(20_000) {
+			drawn = append(drawn, v.sample(&call{id: random(i)}))
+		}
+		slices.Sort(drawn)
+		for p, want := range map[float64]scenario.Duration{0.5: tt.median, 0.99: tt.p99} {
+			if got := scenario.Duration(Percentile(drawn, p)); math.Abs(float64(got-want)) > 0.08*float64(want) {
+				t.Errorf("%+v: percentile %v is %v, want %v", tt.latency, p, got, want)
 			}
-			slices.Sort(drawn)
-			near := func(p float64, want scenario.Duration) {
-				if got := scenario.Duration(Percentile(drawn, p)); math.Abs(float64(got-want)) > 0.08*float64(want) {
-					t.Errorf("percentile %v: got %v, want %v", p, got, want)
-				}
-			}
-			near(0.5, tt.median)
-			near(0.99, tt.p99)
-		})
+		}
 	}
 }
 

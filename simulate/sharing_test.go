@@ -2,7 +2,10 @@ package simulate
 
 import (
 	"math"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"example.com/awsretry/simulate/scenario"
 )
@@ -85,4 +88,59 @@ func TestFleetOnTheWallClock(t *testing.T) {
 	if o := result.Outcomes[0]; o.Good == 0 || o.Renewals == 0 {
 		t.Errorf("%d calls succeed and %d renewals are made", o.Good, o.Renewals)
 	}
+}
+
+// Clients that share follow a service whose answers take seconds. They are
+// throttled no more often than clients that do not share, and exceed the limit by
+// half as much.
+func TestFleetOnASlowService(t *testing.T) {
+	if raceDetector {
+		t.Skip("it takes minutes with the race detector; make test runs it without")
+	}
+	const limit, clients, from = 100, 20, time.Minute // the rate is found by then
+	throttle := limitedTo(limit)
+	s := scenario.Scenario{
+		Duration: scenario.Duration(2 * from), Seed: 1,
+		Clients: scenario.Clients{Count: clients, Callers: 40},
+		Service: scenario.Service{
+			Capacity: scenario.MaxRate, Queue: scenario.MaxClients, Throttle: &throttle, Network: seconds(3),
+		},
+	}
+	for _, pacing := range []string{"", "scaled"} {
+		run := func(use string) (above float64, m measure) {
+			s.Settings = []scenario.Setting{{Use: use, Pacing: pacing}}
+			attempts := mustRun(t, s).Outcomes[0].Series.Attempts
+			return slices.Max(attempts[int(from.Seconds()):])/limit - 1, measured(t, s, from)
+		}
+		aloneAbove, alone := run(scenario.UseAdaptive)
+		above, shared := run(scenario.UseFleet)
+		if shared.throttled > alone.throttled || above > aloneAbove/2 ||
+			shared.goodput < 0.8 || shared.failed > alone.failed {
+			t.Errorf("%q: alone %.2f and %+.3v, shared %.2f and %+.3v", pacing, aloneAbove, alone, above, shared)
+		}
+	}
+}
+
+// A renewal is at an instant that no caller has, and its time is about when it
+// is due.
+func TestInstantsOfRenewals(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
+		l := &member{link: link{grid: newGrid(1000), seed: 1, owner: 77}}
+		time.Sleep(1234567 * time.Nanosecond)
+		for range 1000 {
+			for _, due := range []time.Duration{0, 1, 200 * time.Millisecond} {
+				delay := l.RenewIn(due)
+				if low, high := due-due/20, due+due/20+2*l.grid.tick; delay < low || delay > high {
+					t.Fatalf("a renewal that is due in %v is in %v, want from %v to %v", due, delay, low, high)
+				}
+				if again := l.RenewIn(due); again != delay {
+					t.Fatalf("a renewal that is due in %v is in %v and in %v", due, delay, again)
+				}
+				time.Sleep(delay)
+				if now := l.grid.now(); !l.grid.owns(l.owner, now-1) {
+					t.Fatalf("a renewal is at %d, want one nanosecond after an instant of its owner", now)
+				}
+			}
+		}
+	})
 }

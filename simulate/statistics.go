@@ -1,6 +1,12 @@
 package simulate
 
-import "math"
+import (
+	"math"
+	"slices"
+	"time"
+
+	"example.com/awsretry/simulate/scenario"
+)
 
 // Percentile returns the least value that at least the share p of them does not
 // exceed, or 0 if there are none. The values must be sorted.
@@ -58,10 +64,39 @@ func mean(values []float64) float64 {
 	return sum / float64(max(len(values), 1))
 }
 
+// sum returns the sum of counts.
+func sum(counts []float64) (n int64) {
+	for _, c := range counts {
+		n += int64(c)
+	}
+	return n
+}
+
 // share returns part/whole, or 0 if whole is 0.
 func share(part, whole int64) float64 {
 	if whole == 0 {
 		return 0
 	}
 	return float64(part) / float64(whole)
+}
+
+// SecondsPerPoint returns how many seconds of a run one point of a curve
+// covers. It is 1 unless the run is long: more than 2000 points are a smear, and
+// a large file.
+func SecondsPerPoint(s scenario.Scenario) int {
+	const most = 2000
+	seconds := int(time.Duration(s.Duration) / time.Second)
+	return max((seconds+most-1)/most, 1)
+}
+
+// Means returns the mean of each group of so many seconds, and where its middle
+// is. The last group may be smaller.
+func Means(values []float64, of int) (means, middles []float64) {
+	from := 0
+	for group := range slices.Chunk(values, of) {
+		means = append(means, mean(group))
+		middles = append(middles, float64(from)+float64(len(group))/2)
+		from += len(group)
+	}
+	return means, middles
 }

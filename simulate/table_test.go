@@ -1,90 +1,9 @@
 package simulate
 
 import (
-	"bytes"
-	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-
-	"example.com/awsretry/simulate/scenario"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-func TestTableGolden(t *testing.T) {
-	s, err := scenario.Ready("throttle")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Duration, s.Clients.Count, s.Service.Capacity = seconds(60), 10, 200
-	s.Events = []scenario.Event{
-		{Kind: scenario.Throttling, From: seconds(10), To: seconds(40), Throttle: &scenario.Throttle{Rate: 50}},
-		{Kind: scenario.Errors, From: seconds(20), To: seconds(25), Share: 0.25},
-	}
-	s.Settings = append(s.Settings,
-		scenario.Setting{Use: scenario.UseNaive, Name: "no time for anybody", Pause: seconds(1), MaxAttempts: 100})
-	r := mustRun(t, s)
-	r.Outcomes = append(r.Outcomes, Outcome{Setting: "nobody called"})
-	var got bytes.Buffer
-	if err := r.WriteTable(&got, 0); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join("testdata", "table.golden")
-	if *update {
-		if err := os.WriteFile(file, got.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Error(diff)
-	}
-	if err := r.WriteTable(brokenWriter{}, 0); !errors.Is(err, errBrokenWriter) {
-		t.Errorf("error %v, want the writer's", err)
-	}
-}
-
-var errBrokenWriter = errors.New("full")
-
-type brokenWriter struct{}
-
-func (brokenWriter) Write([]byte) (int, error) { return 0, errBrokenWriter }
-
-// Values of which only a lower bound is known raise a percentile, and short ones
-// do not lower it.
-func TestPercentileOf(t *testing.T) {
-	values := func(from, to uint32) (all []uint32) {
-		for v := from; v < to; v++ {
-			all = append(all, v)
-		}
-		return all
-	}
-	for _, tt := range []struct {
-		known, atLeast []uint32
-		p              float64
-		want           uint32
-	}{
-		{values(1, 101), nil, .5, 50},
-		{values(1, 101), []uint32{0, 0, 0}, .5, 50},
-		{values(1, 101), values(200, 300), .5, 100},
-		{values(1, 101), values(200, 300), .25, 50},
-		{values(1, 101), values(200, 300), .99, 299},
-		{nil, []uint32{7}, .5, 7},
-		{[]uint32{100}, []uint32{12}, .5, 100},
-	} {
-		if got := percentileOf(tt.known, tt.atLeast, tt.p); got != tt.want {
-			t.Errorf("%d and %d values, %v: %d, want %d", len(tt.known), len(tt.atLeast), tt.p, got, tt.want)
-		}
-	}
-}
 
 // Calls that did not end have a column and a warning, if they are many.
 func TestUnfinishedCalls(t *testing.T) {
@@ -100,5 +19,28 @@ func TestUnfinishedCalls(t *testing.T) {
 		if got := strings.Contains(out.String(), "warning: adaptive: 50.0% of the calls had not ended"); got != want {
 			t.Errorf("%d unfinished:\n%s", unfinished, out.String())
 		}
+	}
+}
+
+// Columns that do not fit follow in another table, each with the setting. What
+// was not measured is a dash.
+func TestNarrowTable(t *testing.T) {
+	const width = 60
+	r := &Result{Outcomes: []Outcome{
+		{Setting: "nobody called"}, {Setting: "lost", Recovered: NotRecovered, Recovery: 5e9},
+	}}
+	var out strings.Builder
+	if err := r.WriteTable(&out, width); err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(out.String(), "\n\n")
+	for line := range strings.Lines(table) {
+		if len(line) > width+1 {
+			t.Errorf("a line is wider than %d: %q", width, line)
+		}
+	}
+	if strings.Count(table, "nobody called") < 2 ||
+		!strings.Contains(table, " - ") || !strings.Contains(table, "over 5s") {
+		t.Errorf("the table is %s", table)
 	}
 }

@@ -51,22 +51,15 @@ func runForTheory(t *testing.T, s scenario.Scenario) theoryRun {
 // load/(2*(1-load)) of that (Pollaczek and Khinchine).
 func TestWaitingTime(t *testing.T) {
 	const capacity, network = 200, 0.002
-	for _, tt := range []struct {
-		name string
-		load float64
-		long float64
-	}{{"half loaded", 0.5, 600}, {"three quarters loaded", 0.75, 1000}} {
-		t.Run(tt.name, func(t *testing.T) {
-			long, tolerance := theory(tt.long)
-			got := runForTheory(t, scenario.Scenario{
-				Duration: long, Seed: 1,
-				Clients:  scenario.Clients{Count: 20, Rate: tt.load * capacity},
-				Service:  scenario.Service{Capacity: capacity, Queue: 1e6, Network: seconds(network)},
-				Settings: []scenario.Setting{{Use: scenario.UseNone}},
-			})
-			near(t, "the mean wait", got.took-network-1./capacity, tt.load/(2*(1-tt.load))/capacity, tolerance)
-		})
-	}
+	const load = 0.75
+	long, tolerance := theory(1000)
+	got := runForTheory(t, scenario.Scenario{
+		Duration: long, Seed: 1,
+		Clients:  scenario.Clients{Count: 20, Rate: load * capacity},
+		Service:  scenario.Service{Capacity: capacity, Queue: 1e6, Network: seconds(network)},
+		Settings: []scenario.Setting{{Use: scenario.UseNone}},
+	})
+	near(t, "the mean wait", got.took-network-1./capacity, load/(2*(1-load))/capacity, tolerance)
 }
 
 // Erlang B: a client with room for so many calls loses a call that arrives when
@@ -114,7 +107,6 @@ func TestClosedLoopLaw(t *testing.T) {
 		capacity, think float64
 		throughput      float64 // 0: not known beforehand
 	}{
-		{"an idle service", 1e6, 0.5, 100 / (0.5 + 0.102)},
 		{"a busy service", 200, 0.5, 0},
 		{"a bottleneck", 100, 0.5, 100},
 		{"no think time", 100, 0, 100},
@@ -146,8 +138,7 @@ func TestNaiveAmplification(t *testing.T) {
 		share    float64
 		attempts int
 	}{
-		{"three attempts", 0.5, 3}, {"ten attempts", 0.75, 10}, {"as many as it takes", 0.5, 1000},
-		{"everything fails", 1, 4},
+		{"three attempts", 0.5, 3}, {"as many as it takes", 0.5, 1000}, {"everything fails", 1, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := runForTheory(t, scenario.Scenario{
@@ -187,14 +178,7 @@ func TestMetastableFailure(t *testing.T) {
 	})
 	for _, o := range r.Outcomes {
 		lastMinute := mean(o.Series.Good[180:])
-		t.Logf(
-			"%s: recovery %v %v, %.2f calls/s in the last minute, backlog %.0f",
-			o.Setting,
-			o.Recovery,
-			o.Recovered,
-			lastMinute,
-			o.Backlog,
-		)
+		t.Logf("%s: recovery %v %v, %.2f calls/s in the last minute", o.Setting, o.Recovery, o.Recovered, lastMinute)
 		if o.Setting == scenario.UseNaive {
 			if o.Recovered != NotRecovered || lastMinute > 0.1*12 {
 				t.Errorf("naive comes back: %v, with %.2f calls/s in the last minute", o.Recovered, lastMinute)

@@ -1,10 +1,13 @@
 package simulate
 
 import (
+	"encoding/json"
 	"fmt"
-	"maps"
+	"io"
 	"math"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"example.com/awsretry/simulate/scenario"
@@ -83,9 +86,43 @@ func (b *throttleBucket) announce(t *scenario.Throttle, now time.Duration, start
 	return h
 }
 
-// merged returns the fields of both headers, which differ.
-func merged(a, b http.Header) http.Header {
-	all := maps.Clone(b)
-	maps.Copy(all, a)
-	return all
+// A refusal is what distinguishes the responses of a throttle.
+type refusal struct {
+	header http.Header
+	body   string
+}
+
+// plain responses have neither header nor body.
+var plain = refusal{header: http.Header{}}
+
+// newRefusal returns what the throttle sends in a run that starts at start.
+func newRefusal(t *scenario.Throttle, start time.Time) refusal {
+	r := refusal{header: http.Header{}}
+	if t.RetryAfter > 0 {
+		r.header.Set("Retry-After", strconv.Itoa(int(time.Duration(t.RetryAfter)/time.Second)))
+	}
+	if t.RetryAt > 0 {
+		const roundUp = time.Second - 1
+		at := start.Add(time.Duration(t.RetryAt) + roundUp).Truncate(time.Second)
+		r.header.Set("Retry-After", at.UTC().Format(http.TimeFormat))
+	}
+	if t.Code != "" {
+		// Strings always encode.
+		text, _ := json.Marshal(map[string]string{"__type": t.Code, "message": "Rate exceeded"})
+		r.header.Set("Content-Type", "application/x-amz-json-1.0")
+		r.body = string(text)
+	}
+	return r
+}
+
+func (r refusal) response(status int, req *http.Request) *http.Response {
+	resp := &http.Response{
+		Status: fmt.Sprint(status, " ", http.StatusText(status)), StatusCode: status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: r.header, Body: http.NoBody, Request: req,
+	}
+	if r.body != "" {
+		resp.Body, resp.ContentLength = io.NopCloser(strings.NewReader(r.body)), int64(len(r.body))
+	}
+	return resp
 }

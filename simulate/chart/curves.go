@@ -40,21 +40,37 @@ func (p *picture) shown() []group {
 			return []line{}
 		}
 		lines := []line{
-			{"capacity", []plotter.XYs{p.steps(serves)}, capacityStyle},
-			{"attempts", []plotter.XYs{p.perSecond(o.Series.Attempts)}, stroke(inkAttempts, 1.1)},
-			{"goodput", []plotter.XYs{p.perSecond(o.Series.Good)}, stroke(inkGood, 1.7)},
+			curve("capacity", p.steps(serves), capacityStyle),
+			curve("attempts", p.perSecond(o.Series.Attempts), stroke(inkAttempts, 1.1)),
+			curve("goodput", p.perSecond(o.Series.Good), stroke(inkGood, 1.7)),
 		}
 		if joins {
 			lines = append(lines, line{"send rate", limitedParts(ofAll(o.Series.SendRate)), sendRateStyle})
 		}
 		return lines
 	}
-	tokens := group{title: "retry tokens (mean of the clients)", height: bucketHeight, blank: "no sample"}
-	tokens.lines = func(o simulate.Outcome) []line {
+	load = load.scaled(p.Outcomes)
+	// A peak far above what the service can serve would flatten everything
+	// else. It is cut off and labeled.
+	if most := simulate.Most(serves); most > 0 {
+		load.max = min(load.max, 4*most)
+	}
+	bucket := group{title: "retry tokens (mean of the clients)", height: bucketHeight, blank: "no sample"}
+	bucket.lines = func(o simulate.Outcome) []line {
 		if o.Series.Tokens == nil {
 			return nil
 		}
-		return []line{{"tokens", []plotter.XYs{samples(o.Series.Tokens)}, stroke(inkTokens, 1.6)}}
+		return []line{curve("tokens", samples(o.Series.Tokens), stroke(inkTokens, 1.6))}
+	}
+	if joins { // how many clients there are, and what is throttled while they join
+		bucket = group{title: p.mean("clients, and throttled attempts (1/s)"), height: bucketHeight}
+		bucket.lines = func(o simulate.Outcome) []line {
+			return []line{
+				curve("clients", p.steps(p.Scenario.ClientsOverTime()), stroke(inkFaint, 1.1)),
+				curve("leases", samples(o.Series.Members), stroke(inkTokens, 1.6)),
+				curve("throttled", p.perSecond(o.Series.Throttled), stroke(inkAttempts, 1.1)),
+			}
+		}
 	}
 	rate := group{title: "send rate (1/s, mean of limited clients)", height: bucketHeight, blank: "never limited"}
 	rate.lines = func(o simulate.Outcome) []line {
@@ -63,21 +79,7 @@ func (p *picture) shown() []group {
 		}
 		return []line{{"send rate", limitedParts(o.Series.SendRate), sendRateStyle}}
 	}
-	load = load.scaled(p.Outcomes)
-	// A peak far above what the service can serve would flatten everything
-	// else. It is cut off and labeled.
-	most := 0.0
-	for _, level := range serves {
-		most = max(most, level.Value)
-	}
-	if most > 0 {
-		load.max = min(load.max, 4*most)
-	}
 	groups := []group{load}
-	bucket := tokens
-	if joins {
-		bucket = p.joining()
-	}
 	for _, g := range []group{bucket, rate} {
 		if g = g.scaled(p.Outcomes); g.max > 0 {
 			groups = append(groups, g)
@@ -86,18 +88,9 @@ func (p *picture) shown() []group {
 	return groups
 }
 
-// joining shows, in place of the tokens, how many clients there are and what
-// is throttled while they join.
-func (p *picture) joining() group {
-	g := group{title: p.mean("clients, and throttled attempts (1/s)"), height: bucketHeight}
-	g.lines = func(o simulate.Outcome) []line {
-		return []line{
-			{"clients", []plotter.XYs{p.steps(p.Scenario.ClientsOverTime())}, stroke(inkFaint, 1.1)},
-			{"leases", []plotter.XYs{samples(o.Series.Members)}, stroke(inkTokens, 1.6)},
-			{"throttled", []plotter.XYs{p.perSecond(o.Series.Throttled)}, stroke(inkAttempts, 1.1)},
-		}
-	}
-	return g
+// curve returns a line without gaps.
+func curve(name string, points plotter.XYs, style draw.LineStyle) line {
+	return line{name, []plotter.XYs{points}, style}
 }
 
 // steps returns the curve of levels, up to the end of the run.
@@ -154,8 +147,8 @@ func (l line) visible() bool {
 // of some seconds at their middle.
 func (p *picture) perSecond(values []float64) plotter.XYs {
 	points := make(plotter.XYs, 0, len(values))
-	middles := simulate.Middles(len(values), p.every)
-	for i, v := range simulate.Means(values, p.every) {
+	means, middles := simulate.Means(values, p.every)
+	for i, v := range means {
 		points = append(points, plotter.XY{X: middles[i], Y: v})
 	}
 	return drawable(points)

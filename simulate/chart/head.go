@@ -3,7 +3,6 @@ package chart
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	"example.com/awsretry/simulate/scenario"
@@ -39,22 +38,17 @@ func newHead(s scenario.Scenario, width vg.Length) head {
 
 // eventLines returns the lines for the events, or for the first ones and how
 // many more there are.
-func eventLines(style draw.TextStyle, events []string, width vg.Length) []string {
-	left := sort.Search(
-		len(events),
-		func(left int) bool { return len(linesWithout(left, style, events, width)) <= mostHeadLines },
-	)
-	lines := linesWithout(left, style, events, width)
-	return lines[:min(len(lines), mostHeadLines)]
-}
-
-// linesWithout returns the lines for all events but the last ones.
-func linesWithout(left int, style draw.TextStyle, events []string, width vg.Length) []string {
-	text := strings.Join(events[:len(events)-left], "; ")
-	if left > 0 {
-		text += fmt.Sprintf("; and %d more", left)
+func eventLines(style draw.TextStyle, events []string, width vg.Length) (lines []string) {
+	for left := range len(events) + 1 {
+		text := strings.Join(events[:len(events)-left], "; ")
+		if left > 0 {
+			text += fmt.Sprintf("; and %d more", left)
+		}
+		if lines = wrapped(style, text, width); len(lines) <= mostHeadLines {
+			break
+		}
 	}
-	return wrapped(style, text, width)
+	return lines[:min(len(lines), mostHeadLines)]
 }
 
 func (h head) height(width vg.Length) vg.Length {

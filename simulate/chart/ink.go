@@ -14,32 +14,27 @@ import (
 // On a light page, the colors of the lines are from M. Okabe and K. Ito's palette, which color-blind readers
 // can distinguish. No two lines of a panel differ in their color alone.
 var (
-	inkAttempts = color.RGBA{0xd5, 0x5e, 0x00, 0xff} // vermillion
-	inkGood     = color.RGBA{0x00, 0x72, 0xb2, 0xff} // blue
-	inkTokens   = color.RGBA{0x00, 0x9e, 0x73, 0xff} // bluish green
-	inkSendRate = color.RGBA{0xcc, 0x79, 0xa7, 0xff} // reddish purple
-	inkServes   = color.RGBA{0x33, 0x33, 0x33, 0xff}
-	inkText     = color.RGBA{0x22, 0x22, 0x22, 0xff}
-	inkAside    = color.RGBA{0x66, 0x66, 0x66, 0xff}
-	inkFaint    = color.RGBA{0x88, 0x88, 0x88, 0xff}
-	inkPage     = color.RGBA{0xff, 0xff, 0xff, 0xff}
-	inkGrid     = color.RGBA{0xe4, 0xe4, 0xe4, 0xff}
-	inkEvent    = color.RGBA{0xf1, 0xec, 0xdf, 0xff} // light sand
+	inkAttempts = ink(0xd55e00, 0xff8c42) // vermillion
+	inkGood     = ink(0x0072b2, 0x56b4e9) // blue
+	inkTokens   = ink(0x009e73, 0x2bc79a) // bluish green
+	inkSendRate = ink(0xcc79a7, 0xe29cc4) // reddish purple
+	inkServes   = ink(0x333333, 0xd0d0d0)
+	inkText     = ink(0x222222, 0xe6e6e6)
+	inkAside    = ink(0x666666, 0xa8a8a8)
+	inkFaint    = ink(0x888888, 0x8a8a8a)
+	inkPage     = ink(0xffffff, 0x16191d)
+	inkGrid     = ink(0xe4e4e4, 0x33383f)
+	inkEvent    = ink(0xf1ecdf, 0x3b3527) // light sand
 )
 
 // darkPage has the colors for dark pages.
-var darkPage = []svgfile.Ink{
-	{Light: inkAttempts, Dark: color.RGBA{0xff, 0x8c, 0x42, 0xff}},
-	{Light: inkGood, Dark: color.RGBA{0x56, 0xb4, 0xe9, 0xff}},
-	{Light: inkTokens, Dark: color.RGBA{0x2b, 0xc7, 0x9a, 0xff}},
-	{Light: inkSendRate, Dark: color.RGBA{0xe2, 0x9c, 0xc4, 0xff}},
-	{Light: inkServes, Dark: color.RGBA{0xd0, 0xd0, 0xd0, 0xff}},
-	{Light: inkText, Dark: color.RGBA{0xe6, 0xe6, 0xe6, 0xff}},
-	{Light: inkAside, Dark: color.RGBA{0xa8, 0xa8, 0xa8, 0xff}},
-	{Light: inkFaint, Dark: color.RGBA{0x8a, 0x8a, 0x8a, 0xff}},
-	{Light: inkPage, Dark: color.RGBA{0x16, 0x19, 0x1d, 0xff}},
-	{Light: inkGrid, Dark: color.RGBA{0x33, 0x38, 0x3f, 0xff}},
-	{Light: inkEvent, Dark: color.RGBA{0x3b, 0x35, 0x27, 0xff}},
+var darkPage []svgfile.Ink
+
+// ink returns a color, and adds what takes its place on a dark page.
+func ink(light, dark uint32) color.Color {
+	rgb := func(v uint32) color.Color { return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 0xff} }
+	darkPage = append(darkPage, svgfile.Ink{Light: rgb(light), Dark: rgb(dark)})
+	return rgb(light)
 }
 
 func stroke(ink color.Color, width float64) draw.LineStyle {

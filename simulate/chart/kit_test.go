@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -23,12 +22,6 @@ func mustRun(t *testing.T, s scenario.Scenario) *simulate.Result {
 	return r
 }
 
-var errBrokenWriter = errors.New("full")
-
-type brokenWriter struct{}
-
-func (brokenWriter) Write([]byte) (int, error) { return 0, errBrokenWriter }
-
 // tiny is one caller whose calls take 100 ms.
 func tiny(settings ...scenario.Setting) scenario.Scenario {
 	return scenario.Scenario{
@@ -36,24 +29,6 @@ func tiny(settings ...scenario.Setting) scenario.Scenario {
 		Clients:  scenario.Clients{Count: 1, Callers: 1},
 		Service:  scenario.Service{Capacity: 1000, Queue: 10, Latency: scenario.Latency{Median: ms(97)}},
 		Settings: settings,
-	}
-}
-
-// restless is a small scenario in which much happens.
-func restless() scenario.Scenario {
-	return scenario.Scenario{
-		Name: "restless", Duration: seconds(12), Seed: 7,
-		Clients: scenario.Clients{Count: 5, Rate: 40, Timeout: seconds(5), AttemptTimeout: ms(700)},
-		Service: scenario.Service{
-			Capacity: 50, Queue: 50, QueueFull: 429, Latency: scenario.Latency{Median: ms(20), P99: ms(400)},
-		},
-		Events: []scenario.Event{
-			{Kind: scenario.Outage, How: "hang", From: seconds(2), To: seconds(4)},
-			{Kind: scenario.Throttling, From: seconds(5), To: seconds(10),
-				Throttle: &scenario.Throttle{Rate: 20, Share: 0.05, RetryAfter: seconds(1)}},
-			{Kind: scenario.Herd, From: seconds(7), To: seconds(7.1), Calls: 10},
-			{Kind: scenario.Errors, From: seconds(9), Share: 0.2},
-		},
 	}
 }
 

@@ -31,8 +31,8 @@ func checkLabels(t *testing.T, all []label, area vg.Rectangle) {
 
 // Legends of any size of text.
 func TestLegendLayout(t *testing.T) {
-	for _, size := range []float64{6, 9, 12, 18, 24} {
-		for _, width := range []vg.Length{250, 420, 500, 1000} {
+	for _, size := range []float64{9, 24} {
+		for _, width := range []vg.Length{250, 1000} {
 			t.Run(fmt.Sprintf("%v pt in %v", size, width), func(t *testing.T) {
 				l := newLegend(textStyle(inkText, size, false), true, true)
 				area := vg.Rectangle{Max: vg.Point{X: width, Y: l.height(width)}}
@@ -51,16 +51,10 @@ func TestLegendLayout(t *testing.T) {
 // Names that a file may have, and some that only a program can set.
 var hostileNames = map[string]string{
 	"long":               strings.Repeat("supercalifragilistic", 10),
-	"wide":               strings.Repeat("W", 100),
-	"right to left":      "\u0625\u0639\u0627\u062f\u0629 \u05e0\u05d9\u05e1" + strings.Repeat("\u05d0", 80),
-	"turned around":      "abc\u202edef\u2066ghi",
 	"emoji":              strings.Repeat("\U0001f680\U0001f468\u200d\U0001f469\u200d\U0001f467 ", 12),
-	"Chinese":            strings.Repeat("\u91cd\u8a66", 60),
 	"control characters": "a\x00b\x1b[31mc\nd\te\x7f",
-	"not UTF-8":          "a\xff\xfeb\xc3",
 	"stacked marks":      "e" + strings.Repeat("\u0301", 100),
 	"markup":             `<script>alert(1)</script><style>*{fill:red}</style>"'&amp;]]>` + "<!--",
-	"CSS":                `style="font-family:Liberation Sans;fill:#222222"`,
 	"blank":              "  ",
 }
 
@@ -90,25 +84,20 @@ func TestLayout(t *testing.T) {
 		return func(s *scenario.Scenario) { s.Events = append(s.Events, e) }
 	}
 	all := []picture{
-		{"load alone", 300, uses(scenario.UseNone)},
 		{"tokens too", 300, uses(scenario.UseNone, scenario.UseStandard)},
-		{"no name", 300, func(s *scenario.Scenario) { s.Name, s.About, s.Events = "", "", nil }},
 		{"large numbers", 999_999, capacity(1e6)},
-		{"very large numbers", 1e6, capacity(1e6)},
 		{"very small numbers", 1e-9, capacity(0.001)},
 		{"a short run", 300, lasts(time.Second)},
-		{"a long run", 300, lasts(4 * time.Hour)},
+		{"ten minutes", 300, lasts(10 * time.Minute)},
 		{"a day", 300, lasts(24 * time.Hour)},
 		{"a joining fleet", 300,
 			add(scenario.Event{Kind: scenario.Join, From: seconds(10), To: seconds(60), Clients: 50})},
 		{"a herd at the end", 300,
 			add(scenario.Event{Kind: scenario.Herd, From: seconds(59.99), To: seconds(60), Calls: 10})},
 	}
-	for _, settings := range []int{1, 8} {
-		for _, events := range []int{0, 3, 50} {
-			all = append(all, picture{fmt.Sprintf("%d settings, %d events", settings, events), 300,
-				func(s *scenario.Scenario) { *s = busy(settings, events) }})
-		}
+	for _, events := range []int{0, 50} {
+		all = append(all, picture{fmt.Sprint("8 settings and events: ", events), 300,
+			func(s *scenario.Scenario) { *s = busy(8, events) }})
 	}
 	for kind, name := range hostileNames {
 		all = append(all, picture{kind, 300, func(s *scenario.Scenario) {

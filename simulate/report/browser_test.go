@@ -179,41 +179,6 @@ func (b *browser) holds(expression string) bool {
 	return err == nil && r.Result.Value == true
 }
 
-// mouse moves the mouse, with its button held down or not, or presses or
-// releases the button.
-func (b *browser) mouse(kind string, x, y float64, down bool) {
-	b.t.Helper()
-	event := values{"type": kind, "x": x, "y": y, "button": "none", "buttons": 0, "clickCount": 1}
-	if down || kind == "mouseReleased" {
-		event["button"] = "left"
-	}
-	if down {
-		event["buttons"] = 1
-	}
-	b.command(nil, "Input.dispatchMouseEvent", event)
-}
-
-// drag drags the mouse with its button pressed.
-func (b *browser) drag(fromX, toX, y float64) {
-	b.t.Helper()
-	b.mouse("mouseMoved", fromX, y, false)
-	b.mouse("mousePressed", fromX, y, true)
-	for _, x := range []float64{fromX + 10, (fromX + toX) / 2, toX} {
-		b.mouse("mouseMoved", x, y, true)
-	}
-	b.mouse("mouseReleased", toX, y, false)
-}
-
-// enter presses the Enter key.
-func (b *browser) enter() {
-	b.t.Helper()
-	for _, kind := range []string{"keyDown", "keyUp"} {
-		b.command(nil, "Input.dispatchKeyEvent", values{
-			"type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13,
-		})
-	}
-}
-
 // heard returns the events with a method so far.
 func (b *browser) heard(method string) []string {
 	eval[int](b, "1") // reads what the browser has said

@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"time"
 
@@ -94,15 +95,9 @@ func newData(r *simulate.Result) data {
 			}
 		}
 	}
-	most := 0.0
-	for _, level := range serves {
-		most = max(most, level.Value)
-	}
-	for kind, v := range d.Whole {
-		d.Top[kind] = v
-		if kind == load && most > 0 { // a peak far above would flatten everything else
-			d.Top[kind] = min(v, 4*most)
-		}
+	maps.Copy(d.Top, d.Whole)
+	if most := simulate.Most(serves); most > 0 && d.Whole[load] > 0 { // a peak far above would flatten everything else
+		d.Top[load] = min(d.Whole[load], 4*most)
 	}
 	return d
 }
@@ -110,26 +105,28 @@ func newData(r *simulate.Result) data {
 func newSetting(s scenario.Scenario, o simulate.Outcome, serves, clients []scenario.Level) setting {
 	made := setting{Name: o.Setting, Figures: o.Figures()}
 	every := simulate.SecondsPerPoint(s)
-	perSecond := func(name, ink string, width float64, hidden bool, values []float64) line {
-		l := line{Name: name, Ink: ink, Width: width, Hidden: hidden}
-		for _, v := range simulate.Means(values, every) {
+	over := chart{Kind: load, Title: "Offered load and goodput (1/s)"}
+	_, over.Times = simulate.Means(o.Series.Attempts, every)
+	over.Lines = []line{
+		{Name: "the service can serve", Ink: "serves", Width: 1.2, Dash: []int{5, 4}, Values: at(over.Times, serves)},
+	}
+	for _, l := range []struct {
+		line
+		values []float64
+	}{
+		{line{Name: "attempts", Ink: "attempts", Width: 1.2}, o.Series.Attempts},
+		{line{Name: "goodput", Ink: "good", Width: 2}, o.Series.Good},
+		{line{Name: "calls begun", Ink: "tokens", Width: 1, Hidden: true}, o.Series.Started},
+		{line{Name: "calls failed", Ink: "bad", Width: 1, Hidden: true}, o.Series.Bad},
+		{line{Name: "throttled", Ink: "rate", Width: 1, Hidden: true}, o.Series.Throttled},
+		{line{Name: "other failures", Ink: "faint", Width: 1, Hidden: true}, o.Series.Errors},
+		{line{Name: "given up", Ink: "text", Width: 1, Hidden: true}, o.Series.Lost},
+	} {
+		means, _ := simulate.Means(l.values, every)
+		for _, v := range means {
 			l.Values = append(l.Values, number(v))
 		}
-		return l
-	}
-	over := chart{Kind: load, Title: "Offered load and goodput (1/s)"}
-	over.Times = simulate.Middles(len(o.Series.Attempts), every)
-	capacity := line{Name: "the service can serve", Ink: "serves", Width: 1.2, Dash: []int{5, 4}}
-	capacity.Values = at(over.Times, serves)
-	over.Lines = []line{
-		capacity,
-		perSecond("attempts", "attempts", 1.2, false, o.Series.Attempts),
-		perSecond("goodput", "good", 2, false, o.Series.Good),
-		perSecond("calls begun", "tokens", 1, true, o.Series.Started),
-		perSecond("calls failed", "bad", 1, true, o.Series.Bad),
-		perSecond("throttled", "rate", 1, true, o.Series.Throttled),
-		perSecond("other failures", "faint", 1, true, o.Series.Errors),
-		perSecond("given up", "text", 1, true, o.Series.Lost),
+		over.Lines = append(over.Lines, l.line)
 	}
 	made.Charts = append(made.Charts, over)
 	if o.Calls == 0 {

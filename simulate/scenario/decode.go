@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	"encoding"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -38,6 +38,7 @@ const (
 
 var allowedByKind = map[reflect.Kind]string{
 	reflect.Int:     "a whole number",
+	reflect.Int64:   allowedDuration,
 	reflect.Uint64:  "a whole number, 0 to " + strconv.FormatUint(math.MaxUint64, 10),
 	reflect.Float64: "a finite number",
 	reflect.Bool:    "true or false",
@@ -62,59 +63,34 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, field string) {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	if setting, ok := v.Addr().Interface().(*Setting); ok && n.Kind == yaml.ScalarNode {
-		short, err := parseSetting(n.Value)
-		if err != nil {
+	setting, isSetting := v.Addr().Interface().(*Setting)
+	switch kind := v.Kind(); {
+	case isSetting && n.Kind == yaml.ScalarNode:
+		var err error
+		if *setting, err = parseSetting(n.Value); err != nil {
 			d.faults = append(d.faults, fault{field: field, text: field + ": " + err.Error()})
 		}
-		*setting = short
-		return
-	}
-	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		if n.Kind != yaml.ScalarNode || text.UnmarshalText([]byte(n.Value)) != nil {
-			d.wrong(n, field, allowedDuration)
-		}
-		return
-	}
-	ok := false
-	switch {
-	case v.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
+	case kind == reflect.Struct && n.Kind == yaml.MappingNode:
 		d.fields(n, v, field)
-		return
-	case v.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
+	case kind == reflect.Slice && n.Kind == yaml.SequenceNode:
 		v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 		for i, element := range n.Content {
 			d.decode(element, v.Index(i), fmt.Sprintf("%s[%d]", field, i))
 		}
-		return
-	case n.Kind == yaml.ScalarNode:
-		ok = scalar(n, v)
-	}
-	if !ok {
-		d.wrong(n, field, allowedByKind[v.Kind()])
+	case n.Kind != yaml.ScalarNode || !scalar(n, v):
+		text := fmt.Sprintf("%s is %s; it must be %s",
+			cmp.Or(field, "the scenario"), clipped(written(n)), allowedByKind[kind])
+		d.faults = append(d.faults, fault{text: text, position: position(n)})
 	}
 }
 
 // scalar sets v to the value of a scalar node, and reports whether it fits.
 func scalar(n *yaml.Node, v reflect.Value) bool {
-	var err error
-	switch v.Kind() {
-	case reflect.Int:
-		var whole int64
-		whole, err = strconv.ParseInt(n.Value, 10, v.Type().Bits())
-		v.SetInt(whole)
-	case reflect.Uint64:
-		var whole uint64
-		whole, err = strconv.ParseUint(n.Value, 10, 64)
-		v.SetUint(whole)
-	case reflect.String:
-		v.SetString(n.Value)
-	case reflect.Float64, reflect.Bool:
-		err = n.Decode(v.Addr().Interface())
-	default:
+	whole := v.Kind() == reflect.Int || v.Kind() == reflect.Uint64
+	if whole && n.ShortTag() != "!!int" { // or else a fraction is cut off
 		return false
 	}
-	return err == nil
+	return n.Decode(v.Addr().Interface()) == nil
 }
 
 // fields sets the fields of a struct. Those of a merged mapping are set first.
@@ -152,15 +128,6 @@ func fieldByName(v reflect.Value, name string) (reflect.Value, bool) {
 		}
 	}
 	return reflect.Value{}, false
-}
-
-// wrong adds a fault for a value that its field cannot have.
-func (d *decoder) wrong(n *yaml.Node, field, allowed string) {
-	if field == "" {
-		field = "the scenario"
-	}
-	text := fmt.Sprintf("%s is %s; it must be %s", field, clipped(written(n)), allowed)
-	d.faults = append(d.faults, fault{text: text, position: position(n)})
 }
 
 // locate sets the position of each fault that has none: that of its field, or

@@ -27,8 +27,6 @@ type OverTime struct {
 	Latency []float64 `yaml:"latency,flow,omitempty" json:"latency,omitempty"`
 }
 
-const maxSteps = 1000
-
 // steps returns how many steps a run has.
 func (o *OverTime) steps(run Duration) int {
 	return int((run + o.Every - 1) / o.Every)

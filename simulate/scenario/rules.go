@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -71,10 +72,10 @@ func (c *checker) throttle(field string, t *Throttle) {
 	}
 	c.check(t.Share >= 0 && t.Share < 1, field+".share", t.Share, "at least 0 and below 1")
 	if t.Rate == 0 && t.Share != 0 {
-		c.check(t.Burst == 0, field+".burst", t.Burst, "0 if the rate is 0")
-		c.check(!t.PerClient, field+".per_client", t.PerClient, "false if the rate is 0")
-		c.check(t.Window == 0, field+".window", t.Window, "0 if the rate is 0")
-		c.check(t.Announces == "", field+".announces", clipped(t.Announces), "left out if the rate is 0")
+		for i, value := range []any{t.Burst, t.PerClient, t.Window, t.Announces} {
+			name := []string{".burst", ".per_client", ".window", ".announces"}[i]
+			c.check(reflect.ValueOf(value).IsZero(), field+name, value, "left out if the rate is 0")
+		}
 	} else {
 		c.check(t.Rate > 0 && t.Rate <= maxRate, field+".rate", t.Rate,
 			"above 0 and at most %v, or 0 with a share", float64(maxRate))
@@ -91,12 +92,8 @@ func (c *checker) throttle(field string, t *Throttle) {
 		"%s or %s", strings.Join(dialects[:len(dialects)-1], ", "), dialects[len(dialects)-1])
 	refills := t.Announces == OpenAI || t.Announces == Anthropic || t.Announces == Heroku
 	c.check(!refills || t.Window == 0, field+".window", t.Window, "0 if announces is %s, whose buckets refill", t.Announces)
-	c.within(field+".retry_after", t.RetryAfter, 0, Duration(maxTime))
-	c.check(time.Duration(t.RetryAfter)%time.Second == 0, field+".retry_after", t.RetryAfter,
-		"in whole seconds, like the header")
-	c.within(field+".retry_at", t.RetryAt, 0, Duration(maxDuration))
-	c.check(time.Duration(t.RetryAt)%time.Second == 0, field+".retry_at", t.RetryAt,
-		"in whole seconds, like the header")
+	c.seconds(field+".retry_after", t.RetryAfter, 0, Duration(maxTime))
+	c.seconds(field+".retry_at", t.RetryAt, 0, Duration(maxDuration))
 	c.check(t.RetryAt == 0 || t.RetryAfter == 0, field+".retry_at", t.RetryAt, "0 if retry_after is above 0")
 	word := func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
 	c.check(len(t.Code) <= maxNameBytes && !strings.ContainsFunc(t.Code, func(r rune) bool { return !word(r) }),
@@ -186,4 +183,32 @@ func (c *checker) size(s Scenario) {
 	}
 	c.check(calls <= maxCalls, "the number of calls", math.Ceil(calls),
 		"at most %d for each setting: shorten the run or lower the rate", maxCalls)
+}
+
+// quantiles checks the table of a latency. It begins with the share 0 and ends
+// with 1.
+func (c *checker) quantiles(field string, l Latency) {
+	if l.Distribution != Tabulated {
+		c.check(len(l.Table) == 0, field+".table", "set", "left out: it is for the distribution %s only", Tabulated)
+		return
+	}
+	c.check(l.Median == 0, field+".median", l.Median, "left out: the table has it")
+	c.check(l.P99 == 0, field+".p99", l.P99, "left out: the table has it")
+	c.check(len(l.Table) >= 2 && len(l.Table) <= maxQuantiles, field+".table", fmt.Sprintf("%d entries", len(l.Table)),
+		"2 to %d", maxQuantiles)
+	var last Quantile
+	for i, q := range l.Table[:min(len(l.Table), maxQuantiles)] {
+		entry := fmt.Sprintf("%s.table[%d]", field, i)
+		c.within(entry+".within", q.Within, last.Within, Duration(maxTime))
+		switch i {
+		case 0:
+			c.check(q.Share == 0, entry+".share", q.Share, "0, for the shortest time")
+		case len(l.Table) - 1:
+			c.check(q.Share == 1, entry+".share", q.Share, "1, for the longest time")
+		default:
+			c.check(q.Share > last.Share && q.Share < 1, entry+".share", q.Share,
+				"above the one before, %v, and below 1", last.Share)
+		}
+		last = q
+	}
 }

@@ -103,6 +103,13 @@ type Latency struct {
 	Table []Quantile `yaml:"table,omitempty" json:"table,omitempty"`
 }
 
+// A Quantile is a point of a measured distribution: a share of the requests
+// takes at most that time.
+type Quantile struct {
+	Share  float64  `yaml:"share" json:"share"`
+	Within Duration `yaml:"within" json:"within"`
+}
+
 // Throttle refuses with 429 the requests above a rate, which a token bucket
 // limits, and a share of all requests.
 type Throttle struct {

@@ -3,8 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -15,78 +14,70 @@ import (
 // field, as in service.capacity or events[0].from, and the value is as in the
 // file. An empty value omits the field.
 func Set(s Scenario, path, value string) (Scenario, error) {
-	text, err := Marshal(s, nil)
-	if err != nil {
-		return s, err
-	}
-	var root, document yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
-		return s, fmt.Errorf("simulate: %w", err)
-	}
+	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(value), &document); err != nil {
 		return s, fmt.Errorf("simulate: the value %s: %w", clipped(value), err)
 	}
-	var to *yaml.Node
-	if len(document.Content) > 0 {
-		to = document.Content[0]
-	}
-	if err := assign(root.Content[0], path, to); err != nil {
+	list, v, err := place(reflect.ValueOf(&s).Elem(), path)
+	if err != nil {
 		return s, fmt.Errorf("simulate: %s: %w", clipped(path), err)
 	}
-	if text, err = yaml.Marshal(&root); err != nil {
-		return s, fmt.Errorf("simulate: %w", err)
+	v.SetZero()
+	d := decoder{at: map[string]*yaml.Node{}}
+	switch {
+	case len(document.Content) > 0:
+		d.decode(document.Content[0], v, path)
+	case list.IsValid(): // its element goes
+		kept := reflect.MakeSlice(list.Type(), 0, list.Len())
+		for i := range list.Len() {
+			if list.Index(i).UnsafeAddr() != v.UnsafeAddr() {
+				kept = reflect.Append(kept, list.Index(i))
+			}
+		}
+		list.Set(kept)
 	}
-	changed, err := Parse(text)
-	if err != nil { // its positions are in a file that nobody has seen
-		err = errors.New(positions.ReplaceAllString(err.Error(), ""))
+	if len(d.faults) == 0 {
+		return s, s.Validate()
 	}
-	return changed, err
+	for i := range d.faults {
+		d.faults[i].position = "" // in a file that nobody has seen
+	}
+	return s, joined(d.faults)
 }
 
-var positions = regexp.MustCompile(`\[\d+:\d+\] `)
-
-// assign sets the node at a path, or removes it if to is nil.
-func assign(n *yaml.Node, path string, to *yaml.Node) error {
-	name, rest, nested := strings.Cut(path, ".")
-	name, index, indexed := strings.Cut(name, "[")
-	if n.Kind != yaml.MappingNode || name == "" {
-		return errors.New("there is no such line; it must be a path such as service.capacity or events[0].from")
-	}
-	i := 1
-	for i < len(n.Content) && n.Content[i-1].Value != name {
-		i += 2
-	}
-	if i >= len(n.Content) {
-		if to == nil {
-			return nil
+// place returns the field of v at a path, and the list that it is an element of,
+// if it is one. It copies what v shares with other scenarios.
+func place(v reflect.Value, path string) (list, field reflect.Value, err error) {
+	for part := range strings.SplitSeq(path, ".") {
+		name, index, indexed := strings.Cut(part, "[")
+		if v.Kind() == reflect.Pointer {
+			own := reflect.New(v.Type().Elem())
+			if !v.IsNil() {
+				own.Elem().Set(v.Elem())
+			}
+			v.Set(own)
+			v = own.Elem()
 		}
-		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, &yaml.Node{Kind: yaml.MappingNode})
-	}
-	child := n.Content[i]
-	if indexed {
-		element, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
-		if err != nil || child.Kind != yaml.SequenceNode || element < 0 || element >= len(child.Content) {
-			return fmt.Errorf("%s[%s is not in the list, which has %d elements", name, index, len(child.Content))
+		if v.Kind() != reflect.Struct || name == "" {
+			return list, v, errors.New("there is no such line; it must be a path such as service.capacity or events[0].from")
 		}
-		if !nested && to == nil {
-			child.Content = slices.Delete(child.Content, element, element+1)
-			return nil
+		var known bool
+		if v, known = fieldByName(v, name); !known {
+			return list, v, fmt.Errorf("unknown field %s", clipped(name))
 		}
-		if !nested {
-			child.Content[element] = to
-			return nil
+		list = reflect.Value{}
+		if !indexed {
+			continue
 		}
-		return assign(child.Content[element], rest, to)
+		i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
+		if err != nil || v.Kind() != reflect.Slice || i < 0 || i >= v.Len() {
+			return list, v, fmt.Errorf("%s is not in the list", clipped(part))
+		}
+		list = v
+		list.Set(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, v.Len()), v))
+		v = list.Index(i)
 	}
-	switch {
-	case nested:
-		return assign(child, rest, to)
-	case to == nil:
-		n.Content = slices.Delete(n.Content, i-1, i+1)
-	default:
-		n.Content[i] = to
-	}
-	return nil
+	return list, v, nil
 }
 
 // WithDuration returns s with another duration. What changes over time repeats or

@@ -22,7 +22,7 @@ func TestSet(t *testing.T) {
 		{"service.size", "1", "", `unknown field "size"`},
 		{"service..size", "1", "", "there is no such line"},
 		{"name.size", "1", "", "there is no such line"},
-		{"events[7].from", "1s", "", "is not in the list, which has 1 elements"},
+		{"events[7].from", "1s", "", "is not in the list"},
 		{"events[x]", "1s", "", "is not in the list"},
 		{"duration", "[", "", "the value"},
 		{"duration", "90", "", `duration is "90"`},

@@ -142,11 +142,9 @@ func DefaultSettings() []Setting {
 // SettingNames returns the short forms of the settings, without options. delivery=
 // and profile= need a name after them.
 func SettingNames() []string {
-	return []string{
-		UseNone, UseNaive, UseStandard, UseAdaptive, UseAdaptive + "=scaled", UseFleet, UseFleet + "=scaled",
-		UseRevision2026, UseLegacy, UseDelivery, UseDelivery + "=" + AWSManaged, UseDelivery + "=" + CustomerManaged,
-		UseDelivery + "=", UseProfile, UseProfile + "=",
-	}
+	return append(slices.Clone(settingUses),
+		UseAdaptive+"=scaled", UseFleet+"=scaled", UseDelivery+"="+AWSManaged, UseDelivery+"="+CustomerManaged,
+		UseDelivery+"=", UseProfile+"=")
 }
 
 // SettingOptions returns what may follow standard, adaptive, fleet and
@@ -161,9 +159,7 @@ func SettingOptions() []string {
 // ParseSetting parses the short form of a setting: what it uses and, for
 // adaptive, fleet, delivery and profile, an equals sign and which one. Examples
 // are standard, adaptive=scaled, delivery=policy.json and profile=ci. For
-// standard, adaptive, fleet and revision2026, options may follow, each after a
-// plus sign: share, limits, long_poll, share_retry_after, no_spread, resume and
-// quota=NAME.
+// standard, adaptive, fleet and revision2026, [SettingOptions] may follow.
 func ParseSetting(text string) (Setting, error) {
 	s, err := parseSetting(text)
 	if err != nil {
@@ -173,7 +169,24 @@ func ParseSetting(text string) (Setting, error) {
 }
 
 func parseSetting(text string) (Setting, error) {
-	short, options := cutOptions(text)
+	s, err := shortForm(text)
+	if err == nil {
+		err = s.validate()
+	}
+	if err != nil {
+		return Setting{}, fmt.Errorf("setting %s: %w", clipped(text), err)
+	}
+	return s, nil
+}
+
+// shortForm is parseSetting without the check of what is set.
+func shortForm(text string) (Setting, error) {
+	short, options := text, []string(nil)
+	use := text[:strings.IndexAny(text+"=", "=+")]
+	if slices.Contains([]string{UseStandard, UseAdaptive, UseFleet, UseRevision2026}, use) {
+		parts := strings.Split(text, "+") // the name of a profile or a policy may have a plus sign
+		short, options = parts[0], parts[1:]
+	}
 	use, which, given := strings.Cut(short, "=")
 	s := Setting{Use: use}
 	kinds := map[string]*string{
@@ -181,141 +194,99 @@ func parseSetting(text string) (Setting, error) {
 	}
 	switch value := kinds[use]; {
 	case given && value == nil:
-		return Setting{}, fmt.Errorf("setting %s: only adaptive, fleet, delivery and profile take a value",
-			clipped(text))
+		return s, errors.New("only adaptive, fleet, delivery and profile take a value")
 	case given && which == "":
-		return Setting{}, fmt.Errorf("setting %s: nothing follows the =; omit it for the default", clipped(text))
+		return s, errors.New("nothing follows the =; omit it for the default")
 	case given:
 		*value = which
 	}
 	for _, option := range options {
-		if err := s.setOption(option); err != nil {
-			return Setting{}, fmt.Errorf("setting %s: %w", clipped(text), err)
+		quota, isQuota := strings.CutPrefix(option, "quota=")
+		field, known := fieldByName(reflect.ValueOf(&s).Elem(), option)
+		switch {
+		case isQuota && quota != "":
+			s.Quota = quota
+		case known && field.Kind() == reflect.Bool:
+			field.SetBool(true)
+		default:
+			return s, fmt.Errorf("the option is %s; it must be share, limits, long_poll, share_retry_after, no_spread, "+
+				"resume or quota=NAME", clipped(option))
 		}
-	}
-	if err := s.validate(); err != nil {
-		return Setting{}, fmt.Errorf("setting %s: %w", clipped(text), err)
 	}
 	return s, nil
 }
 
-// cutOptions splits the short form of a setting into what it is without options
-// and the options. A profile or a policy may have a plus sign in its name.
-func cutOptions(text string) (short string, options []string) {
-	use, _, _ := strings.Cut(text, "=")
-	use, _, _ = strings.Cut(use, "+")
-	if !slices.Contains([]string{UseStandard, UseAdaptive, UseFleet, UseRevision2026}, use) {
-		return text, nil
+// Label returns the setting's name in the table and the picture.
+func (s Setting) Label() string {
+	if s.Name != "" {
+		return s.Name
 	}
-	parts := strings.Split(text, "+")
-	return parts[0], parts[1:]
-}
-
-// setOption sets what an option of the short form asks for.
-func (s *Setting) setOption(text string) error {
-	if quota, ok := strings.CutPrefix(text, "quota="); ok {
-		if quota == "" {
-			return errors.New("nothing follows quota=; it must be documents, sdk, 2026 or none")
+	label := s.Use
+	for _, which := range []string{s.Policy, s.Profile} {
+		if which != "" {
+			label += "=" + which
 		}
-		s.Quota = quota
-		return nil
 	}
-	if field, known := fieldByName(reflect.ValueOf(s).Elem(), text); known && field.Kind() == reflect.Bool {
-		field.SetBool(true)
-		return nil
+	switch {
+	case s.Pacing == "":
+	case s.Use == UseProfile:
+		label += ", " + s.Pacing
+	default:
+		label += "=" + s.Pacing
 	}
-	return fmt.Errorf("the option is %s; it must be share, limits, long_poll, share_retry_after, no_spread, resume or "+
-		"quota=NAME",
-		clipped(text))
-}
-
-// options returns the options that are set, as the short form has them.
-func (s Setting) options() []string {
-	var set []string
 	s.eachSet(func(name, _ string, value reflect.Value) {
 		if value.Kind() == reflect.Bool {
-			set = append(set, name)
+			label += ", " + name
 		}
 	})
 	if s.Quota != "" {
-		set = append(set, "quota="+s.Quota)
-	}
-	return set
-}
-
-// Label returns the setting's name in the table and the picture.
-func (s Setting) Label() string {
-	label := s.Use
-	switch {
-	case s.Name != "":
-		return s.Name
-	case s.Policy != "":
-		label += "=" + s.Policy
-	case s.Profile != "":
-		label += "=" + s.Profile
-	case s.Pacing != "" && s.Use != UseProfile:
-		label += "=" + s.Pacing
-	}
-	if s.Pacing != "" && s.Use == UseProfile {
-		label += ", " + s.Pacing
-	}
-	for _, o := range s.options() {
-		label += ", " + o
+		label += ", quota=" + s.Quota
 	}
 	return label
 }
 
+// validate returns an error for the first field that makes no sense.
 func (s Setting) validate() error {
-	switch {
-	case len(s.Name) > maxNameBytes:
-		return fmt.Errorf("name is %s; it must have at most %d bytes", clipped(s.Name), maxNameBytes)
-	case !printable(s.Label()):
-		return fmt.Errorf("name is %s; it must be printable", clipped(s.Label()))
-	case s.New != nil:
-		return s.validateNew()
-	case s.MaxAttempts < 0 || s.MaxAttempts > maxAttempts:
-		return fmt.Errorf("max_attempts is %d; it must be 1 to %d, or 0 for the setting's own",
-			s.MaxAttempts, maxAttempts)
-	case s.Pause < 0 || s.Pause > Duration(time.Hour):
-		return fmt.Errorf("pause is %v; it must be above 0 and at most 1h", s.Pause)
-	case s.Pacing != "" && s.Pacing != awsretry.CubicPacing.String() && s.Pacing != awsretry.ScaledPacing.String():
-		return fmt.Errorf("pacing is %s; it must be cubic or scaled", clipped(s.Pacing))
-	case s.Lease != 0 && (s.Lease < leastLease || s.Lease > longestLease):
-		return fmt.Errorf("lease is %v; it must be %v to %v, or 0 for 400ms", s.Lease, leastLease, longestLease)
-	case s.StoreLatency < 0 || s.StoreLatency > Duration(time.Second):
-		return fmt.Errorf("store_latency is %v; it must be above 0 and at most 1s", s.StoreLatency)
-	case s.Capacity < 0 || s.Capacity > maxCount:
-		return fmt.Errorf("quota_capacity is %d; it must be 1 to %d, or 0 for 500", s.Capacity, maxCount)
-	case !slices.Contains([]string{"", QuotaDocuments, QuotaSDK, Quota2026, QuotaNone}, s.Quota):
-		return fmt.Errorf("quota is %s; it must be documents, sdk, 2026 or none", clipped(s.Quota))
-	case s.Quota == QuotaNone && s.Share:
-		return errors.New("share is true; it must be left out if quota is none")
-	case s.Quota == QuotaNone && s.Capacity != 0:
-		return fmt.Errorf("quota_capacity is %d; it must be left out if quota is none", s.Capacity)
+	var c checker
+	oneOf := func(field, value string, allowed ...string) {
+		last := len(allowed) - 1
+		c.check(slices.Contains(allowed, value), field, clipped(value), "%s or %s",
+			strings.Join(allowed[:last], ", "), allowed[last])
 	}
-	if !slices.Contains(settingUses, s.Use) {
-		last := len(settingUses) - 1
-		return fmt.Errorf("use is %s; it must be %s or %s", clipped(s.Use), strings.Join(settingUses[:last], ", "),
-			settingUses[last])
+	c.check(len(s.Name) <= maxNameBytes, "name", clipped(s.Name), "of at most %d bytes", maxNameBytes)
+	c.check(printable(s.Label()), "name", clipped(s.Label()), "printable")
+	if s.New != nil {
+		s.New = nil
+		c.check(s.Name != "", "name", clipped(s.Name), "set where New is")
+		c.check(reflect.DeepEqual(s, Setting{Name: s.Name}), "New", "set", "the only field but Name")
+		return c.first()
 	}
-	var err error
+	oneOf("use", s.Use, settingUses...)
+	c.whole("max_attempts", s.MaxAttempts, 0, maxAttempts)
+	c.within("pause", s.Pause, 0, Duration(time.Hour))
+	if s.Pacing != "" {
+		oneOf("pacing", s.Pacing, awsretry.CubicPacing.String(), awsretry.ScaledPacing.String())
+	}
+	c.check(s.Lease == 0 || s.Lease >= leastLease && s.Lease <= longestLease, "lease", s.Lease,
+		"%v to %v, or 0 for 400ms", leastLease, longestLease)
+	c.within("store_latency", s.StoreLatency, 0, Duration(time.Second))
+	c.whole("quota_capacity", s.Capacity, 0, maxCount)
+	if s.Quota != "" {
+		oneOf("quota", s.Quota, QuotaDocuments, QuotaSDK, Quota2026, QuotaNone)
+	}
+	c.check(s.Quota != QuotaNone || !s.Share, "share", s.Share, "left out if quota is none")
+	c.check(s.Quota != QuotaNone || s.Capacity == 0, "quota_capacity", s.Capacity, "left out if quota is none")
 	s.eachSet(func(name, uses string, _ reflect.Value) {
-		if err == nil && !slices.Contains(strings.Split(uses, ", "), s.Use) {
-			err = fmt.Errorf("%s is for %s only, not for %s", name, uses, s.Use)
-		}
+		c.check(slices.Contains(strings.Split(uses, ", "), s.Use), name, "set",
+			"left out: it is for %s only, not for %s", uses, s.Use)
 	})
-	return err
+	return c.first()
 }
 
-// validateNew is validate for a setting with New.
-func (s Setting) validateNew() error {
-	if s.Name == "" {
-		return fmt.Errorf("name is %s; it must not be empty where New is set", clipped(s.Name))
+// first returns the first fault, or nil.
+func (c *checker) first() error {
+	if len(c.faults) == 0 {
+		return nil
 	}
-	other := s.Use != ""
-	s.eachSet(func(string, string, reflect.Value) { other = true })
-	if other {
-		return fmt.Errorf("%s has New; its other fields, except for Name, must be left out", clipped(s.Name))
-	}
-	return nil
+	return errors.New(c.faults[0].text)
 }

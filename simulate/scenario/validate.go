@@ -31,6 +31,8 @@ const (
 	maxHerdCalls = 1000
 	maxTextBytes = 200
 	maxNameBytes = 100
+	maxQuantiles = 1000
+	maxSteps     = 1000
 )
 
 // Validate returns nil, or an error that names each field that makes no sense,
@@ -59,10 +61,8 @@ func (f fault) Error() string { return "simulate: " + f.position + f.text }
 // faults checks the scenario.
 func (s Scenario) faults() []fault {
 	var c checker
-	c.within("duration", s.Duration, Duration(time.Second), Duration(maxDuration))
-	c.check(time.Duration(s.Duration)%time.Second == 0, "duration", s.Duration, "in whole seconds")
-	c.within("drain", s.Drain, 0, Duration(maxTime))
-	c.check(time.Duration(s.Drain)%time.Second == 0, "drain", s.Drain, "in whole seconds")
+	c.seconds("duration", s.Duration, Duration(time.Second), Duration(maxDuration))
+	c.seconds("drain", s.Drain, 0, Duration(maxTime))
 	for _, text := range []struct{ field, value string }{{"name", s.Name}, {"about", s.About}} {
 		c.check(len(text.value) <= maxTextBytes, text.field, clipped(text.value),
 			"of at most %d bytes", maxTextBytes)
@@ -129,6 +129,12 @@ func (c *checker) whole(field string, n, low, high int) {
 
 func (c *checker) within(field string, d, low, high Duration) {
 	c.check(d >= low && d <= high, field, d, "%v to %v", low, high)
+}
+
+// seconds checks a time that has no fraction of a second.
+func (c *checker) seconds(field string, d, low, high Duration) {
+	c.within(field, d, low, high)
+	c.check(time.Duration(d)%time.Second == 0, field, d, "in whole seconds")
 }
 
 // positive checks that a number is above 0 and at most high. NaN is not.

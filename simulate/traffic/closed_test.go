@@ -19,7 +19,6 @@ func TestClosedLoops(t *testing.T) {
 	after := scenario.Throttle{Rate: 50, Burst: 5, RetryAfter: 2 * second}
 	random := scenario.Throttle{Share: 0.08}
 	outage := []scenario.Event{{Kind: scenario.Errors, Share: 1, From: 10 * second, To: 20 * second}}
-	errors := []scenario.Event{{Kind: scenario.Errors, Share: 0.2}}
 	slow := []scenario.Event{{Kind: scenario.SlowLatency, Factor: 50, From: 10 * second, To: 20 * second}}
 	vary := func(rates ...float64) *scenario.OverTime {
 		return &scenario.OverTime{Every: 40 * second / scenario.Duration(len(rates)), Rate: rates}
@@ -36,30 +35,18 @@ func TestClosedLoops(t *testing.T) {
 		most     int // callers that may be found, and a fifth fewer; 0: a tenth more
 	}{
 		{name: "arriving", rate: 50},
-		{name: "arriving fast", rate: 1000},
-		{name: "arriving at a limit", rate: 60, throttle: limit(50, 20)},
 		{name: "arriving at a limit, adaptive", rate: 60, throttle: limit(50, 20), adaptive: true},
-		{name: "arriving, throttled at random", rate: 60, throttle: random},
 		{name: "arriving, throttled at random, adaptive", rate: 60, throttle: random, adaptive: true},
 		{name: "arriving, Retry-After", rate: 60, throttle: after},
 		{name: "arriving, outage", rate: 60, events: outage},
-		{name: "arriving, errors", rate: 60, events: errors},
-		{name: "arriving, slow", rate: 60, events: slow},
 		{name: "arriving less while slow", rate: 60, events: slow, overTime: vary(60, 20, 60, 60)},
-		{name: "arriving unevenly", rate: 60, overTime: vary(60, 120, 30, 200, 10, 60, 100, 30)},
 
 		{name: "one", callers: 1},
-		{name: "one that thinks", callers: 1, think: ms(30)},
 		{name: "three that think", callers: 3, think: ms(30), most: 4},
-		{name: "at a limit", callers: 16, throttle: limit(50, 20), think: ms(1)},
 		{name: "at a limit, adaptive", callers: 16, throttle: limit(50, 20), adaptive: true},
-		{name: "Retry-After", callers: 20, throttle: after},
 		{name: "Retry-After, thinking", callers: 20, think: ms(100), throttle: after},
-		{name: "throttled at random", callers: 20, throttle: random},
 		{name: "throttled at random, adaptive", callers: 20, throttle: random, adaptive: true},
 		{name: "thinking", callers: 20, think: ms(100), most: 26},
-		{name: "errors", callers: 20, think: ms(200), events: errors},
-		{name: "outage", callers: 20, events: outage},
 		{name: "outage, thinking", callers: 20, think: ms(200), events: outage, most: 26},
 		{name: "many at a low limit, adaptive", callers: 200, throttle: limit(20, 5), adaptive: true},
 	} {

@@ -23,46 +23,42 @@ import (
 // more of the calls did not end. Each is so after what chance explains: the
 // outcomes are of several seeds, and what was recorded is a sample, too.
 func (f *Fitted) Off(present ...simulate.Outcome) (off []string) {
-	r, c := f.Recorded, f.Scenario.Clients
+	r, c, first := f.Recorded, f.Scenario.Clients, present[0]
 	ended := float64(max(r.Good+r.Failed, 1))
-	was := float64(r.Failed) / ended
-	chance := 2 * math.Sqrt(was*(1-was)/ended)
-	first := present[0]
-	between := func(of func(simulate.Outcome) float64) (least, most float64) {
-		least = of(first)
-		for _, o := range present {
-			least, most = min(least, of(o)), max(most, of(o))
-		}
-		return least, most
-	}
-	least, most := between(func(o simulate.Outcome) float64 { return o.FailedShare })
-	if least > was+0.03+chance || most < was-0.03-chance {
-		off = append(off, fmt.Sprintf("%.1f %% of the calls fail instead of %.1f %%", 100*first.FailedShare, 100*was))
-	}
+	failed := float64(r.Failed) / ended
+	chance := 2 * math.Sqrt(failed*(1-failed)/ended)
 	lost := float64(max(r.Calls-r.Good-r.Failed, 0)) / float64(max(r.Calls, 1))
-	least, _ = between(func(o simulate.Outcome) float64 { // all callers may have a call under way
-		return float64(o.Unfinished-int64(c.Count*c.Callers)) / float64(max(o.Calls, 1))
-	})
-	if least > lost+0.01 {
-		off = append(off, fmt.Sprintf("%.1f %% of the calls do not end", 100*first.UnfinishedShare()))
-	}
 	attempts := func(o simulate.Outcome) float64 {
 		if c.Rate > 0 {
 			return o.Amplification * float64(r.Calls)
 		}
 		return float64(o.Attempts)
 	}
+	p50 := func(o simulate.Outcome) float64 { return float64(o.P50) }
+	p99 := func(o simulate.Outcome) float64 { return float64(o.P99) }
+	text := func(name string, of func(simulate.Outcome) float64, was float64) string {
+		return name + " " + difference(of(first), was)
+	}
 	for _, figure := range []struct {
-		name          string
-		of            func(simulate.Outcome) float64
-		was, from, to float64
+		of          func(simulate.Outcome) float64
+		least, most float64 // 0: whatever it is
+		text        string
 	}{
-		{"attempts", attempts, float64(r.Attempts), 0.95 * float64(r.Attempts), 1.05 * float64(r.Attempts)},
-		{"p50", func(o simulate.Outcome) float64 { return float64(o.P50) }, float64(r.P50), 0.75 * float64(r.around50[0]), 1.25 * float64(r.around50[1])},
-		{"p99", func(o simulate.Outcome) float64 { return float64(o.P99) }, float64(r.P99), 0.75 * float64(r.around99[0]), 1.25 * float64(r.around99[1])},
+		{func(o simulate.Outcome) float64 { return o.FailedShare }, failed - 0.03 - chance, failed + 0.03 + chance,
+			fmt.Sprintf("%.1f %% of the calls fail instead of %.1f %%", 100*first.FailedShare, 100*failed)},
+		{func(o simulate.Outcome) float64 { // all callers may have a call under way
+			return float64(o.Unfinished-int64(c.Count*c.Callers)) / float64(max(o.Calls, 1))
+		}, math.Inf(-1), lost + 0.01, fmt.Sprintf("%.1f %% of the calls do not end", 100*first.UnfinishedShare())},
+		{attempts, 0.95 * float64(r.Attempts), 1.05 * float64(r.Attempts), text("attempts", attempts, float64(r.Attempts))},
+		{p50, 0.75 * float64(r.around50[0]), 1.25 * float64(r.around50[1]), text("p50", p50, float64(r.P50))},
+		{p99, 0.75 * float64(r.around99[0]), 1.25 * float64(r.around99[1]), text("p99", p99, float64(r.P99))},
 	} {
-		if least, most := between(figure.of); figure.was > 0 && (most < figure.from || least > figure.to) {
-			off = append(off, fmt.Sprintf("%s %s", figure.name, difference(figure.of(first), figure.was)))
+		least, most := figure.of(first), figure.of(first)
+		for _, o := range present {
+			least, most = min(least, figure.of(o)), max(most, figure.of(o))
+		}
+		if figure.most > 0 && (most < figure.least || least > figure.most) {
+			off = append(off, figure.text)
 		}
 	}
 	return off
@@ -130,26 +126,31 @@ func (f *Fitted) WriteComparison(w io.Writer, present ...simulate.Outcome) error
 		fmt.Fprintf(b, ",\nwhere most attempts fail, of %v in all", r.Whole.Round(time.Second))
 	}
 	fmt.Fprint(b, "\n\n")
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "\tcalls\tattempts\tgoodput/s\tfailed\tp50\tp99\tthrottled\t")
-	figures := func(calls, attempts int64, goodput float64, failed int64, p50, p99 time.Duration, n429 int64) []float64 {
-		return []float64{
-			float64(calls), float64(attempts), goodput, float64(failed), float64(p50), float64(p99), float64(n429),
-		}
-	}
 	p := present[0]
-	was := figures(r.Calls, r.Attempts, r.Goodput, r.Failed, r.P50, r.P99, r.Throttled)
-	is := figures(p.Calls, p.Attempts, p.Goodput, p.Failed, time.Duration(p.P50), time.Duration(p.P99), p.Throttled)
-	for i, row := range [][]float64{was, is} {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%.1f\t%s\t%v\t%v\t%s\t\n", []string{"recorded", "simulated"}[i],
-			humanize.Comma(int64(row[0])), humanize.Comma(int64(row[1])), row[2], humanize.Comma(int64(row[3])),
-			rounded(time.Duration(row[4])), rounded(time.Duration(row[5])), humanize.Comma(int64(row[6])))
+	number := func(v float64) string { return humanize.Comma(int64(v)) }
+	perSecond := func(v float64) string { return fmt.Sprintf("%.1f", v) }
+	took := func(v float64) string { return rounded(time.Duration(v)).String() }
+	rows := [4]string{"", "recorded", "simulated", "difference"}
+	for _, column := range []struct {
+		name    string
+		was, is float64
+		text    func(float64) string
+	}{
+		{"calls", float64(r.Calls), float64(p.Calls), number},
+		{"attempts", float64(r.Attempts), float64(p.Attempts), number},
+		{"goodput/s", r.Goodput, p.Goodput, perSecond},
+		{"failed", float64(r.Failed), float64(p.Failed), number},
+		{"p50", float64(r.P50), float64(p.P50), took},
+		{"p99", float64(r.P99), float64(p.P99), took},
+		{"throttled", float64(r.Throttled), float64(p.Throttled), number},
+	} {
+		rows[0] += "\t" + column.name
+		rows[1] += "\t" + column.text(column.was)
+		rows[2] += "\t" + column.text(column.is)
+		rows[3] += "\t" + difference(column.is, column.was)
 	}
-	fmt.Fprint(table, "difference\t")
-	for i := range was {
-		fmt.Fprintf(table, "%s\t", difference(is[i], was[i]))
-	}
-	fmt.Fprintln(table)
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, strings.Join(rows[:], "\t\n")+"\t")
 	table.Flush()
 	fmt.Fprintln(b, "\nThe log does not show:")
 	f.writeUnseen(b, "")
@@ -170,16 +171,4 @@ func difference(is, was float64) string {
 		return fmt.Sprintf("%+.1f%%", percent)
 	}
 	return fmt.Sprintf("%+.0f%%", percent)
-}
-
-// writeUnseen writes a list of what the log does not show, each line after a
-// prefix.
-func (f *Fitted) writeUnseen(w io.Writer, prefix string) {
-	for _, text := range f.Unseen {
-		mark := " -"
-		for _, line := range wrap(text) {
-			fmt.Fprintf(w, "%s%s%s\n", prefix, mark, line)
-			mark = "  "
-		}
-	}
 }

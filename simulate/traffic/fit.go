@@ -105,13 +105,13 @@ func (f *fitting) fit() {
 	f.record()
 	f.latency(s)
 	f.clients(s)
-	retryAfter := f.throttle(s)
+	f.throttle(s)
 	f.errors(s)
 	if o := s.OverTime; len(o.Rate)+len(o.Throttled)+len(o.Errors)+len(o.Latency) == 0 {
 		s.OverTime = nil
 		delete(f.out.Comments, "over_time")
 	}
-	f.settings(s, retryAfter)
+	f.settings(s)
 	f.unseen()
 }
 
@@ -151,7 +151,10 @@ func (f *fitting) clients(s *scenario.Scenario) {
 	default:
 		c.Rate = round(calls / length.Seconds())
 		f.comment("clients.rate", "%d calls in %v; %s", f.sum.started, rounded(length), flight)
-		f.rates(s)
+		if rates := f.vary(func(c count) int64 { return c.started }, true); rates != nil {
+			s.OverTime.Rate = rates
+			f.comment("over_time.rate", "calls per second")
+		}
 		c.MaxInFlight = f.unlimited(flight, c.Rate)
 		f.comment("clients.max_in_flight", "the log does not show a limit; this one is meant not to be reached")
 		f.arriving = true
@@ -195,29 +198,6 @@ func (f *fitting) unlimited(flight load, rate float64) int {
 	return int(max(min(10*flight.most+60*rate, float64(precise), most), 2*flight.most, 100))
 }
 
-func (f load) String() string {
-	if !f.known {
-		return "how many are under way is not clear from the log"
-	}
-	return fmt.Sprintf("%.1f under way on average, %.0f at most", f.mean, f.most)
-}
-
-// rates fits how the rate changes, if it does so more than by chance.
-func (f *fitting) rates(s *scenario.Scenario) {
-	rates := make([]float64, len(f.steps))
-	mean := float64(f.sum.started) / f.window.length().Seconds()
-	surprise := 0.0
-	for i, c := range f.steps {
-		length := f.lengthOf(i).Seconds()
-		rates[i] = round(float64(c.started) / length)
-		surprise += square(float64(c.started)-mean*length) / (mean * length)
-	}
-	if unlikely(surprise, len(rates)-1) {
-		s.OverTime.Rate = rates
-		f.comment("over_time.rate", "calls per second")
-	}
-}
-
 // lengthOf returns the length of a step. The last one may be shorter.
 func (f *fitting) lengthOf(step int) time.Duration {
 	return min(f.every, max(f.window.length()-time.Duration(step)*f.every, f.every/20))
@@ -229,29 +209,29 @@ func unlikely(surprise float64, degrees int) bool {
 	return degrees > 0 && surprise > float64(degrees)+4*math.Sqrt(2*float64(degrees))
 }
 
-// throttle fits what the service refuses, and reports whether it says when to
-// come back.
-func (f *fitting) throttle(s *scenario.Scenario) (retryAfter bool) {
+// throttle fits what the service refuses.
+func (f *fitting) throttle(s *scenario.Scenario) {
 	t := f.announcedThrottle()
+	s.Service.Throttle = t
 	if f.sum.throttled == 0 {
-		s.Service.Throttle = t
-		return false
+		return
 	}
 	if t == nil {
 		t = f.seenThrottle(s)
+		s.Service.Throttle = t
 	}
-	s.Service.Throttle = t
 	t.Code = codeOf(common(f.codes))
 	// Without Retry-After, the first delay is below a second most of the time.
-	if count64(f.delays[1]) >= fewDelays {
-		if least := time.Duration(f.delays[1].ValueAtQuantile(5)) * time.Microsecond; least >= 995*time.Millisecond {
+	if count64(f.delays) >= fewDelays {
+		if least := time.Duration(f.delays.ValueAtQuantile(5)) * time.Microsecond; least >= 995*time.Millisecond {
 			t.RetryAfter = scenario.Duration((least + 5*time.Millisecond).Truncate(time.Second))
 			f.comment("service.throttle.retry_after", "the shortest delays after throttling; the log does not have the header")
-			return true
 		}
 	}
-	return false
 }
+
+// fewDelays are too few to say anything.
+const fewDelays = 10
 
 // seenThrottle fits the throttle that explains when attempts were throttled.
 func (f *fitting) seenThrottle(s *scenario.Scenario) *scenario.Throttle {
@@ -267,7 +247,7 @@ func (f *fitting) seenThrottle(s *scenario.Scenario) *scenario.Throttle {
 	f.comment("service.throttle",
 		"%d of %d attempts; chance explains when about as well as the best token bucket does, or better",
 		f.sum.throttled, f.sum.sent)
-	if shares := f.shares(func(c count) int64 { return c.throttled }); shares != nil {
+	if shares := f.vary(func(c count) int64 { return c.throttled }, false); shares != nil {
 		s.OverTime.Throttled = shares
 		f.comment("over_time.throttled", "the share of the attempts")
 	}
@@ -283,19 +263,26 @@ func codeOf(code string) string {
 	return code
 }
 
-// shares returns the share of the attempts in each step that part counts, or
-// nil if it varies no more than by chance.
-func (f *fitting) shares(part func(count) int64) []float64 {
+// vary returns the rate of what part counts in each step, or its share of the
+// attempts, or nil if that varies no more than by chance.
+func (f *fitting) vary(part func(count) int64, rate bool) []float64 {
 	all := make([]float64, len(f.steps))
-	mean := float64(part(f.sum)) / float64(f.sum.sent)
+	of, sum := func(i int) float64 { return float64(f.steps[i].sent) }, float64(f.sum.sent)
+	if rate {
+		of, sum = func(i int) float64 { return f.lengthOf(i).Seconds() }, f.window.length().Seconds()
+	}
+	mean := float64(part(f.sum)) / sum
+	chance := mean // the variance of one, as in a Poisson process
+	if !rate {
+		chance = mean * (1 - mean)
+	}
 	surprise, degrees := 0.0, -1
 	for i, c := range f.steps {
-		if c.sent == 0 {
-			continue
+		if n := of(i); n > 0 {
+			all[i] = round(float64(part(c)) / n)
+			degrees++
+			surprise += square(float64(part(c))-mean*n) / max(chance*n, 1e-9)
 		}
-		all[i] = round(float64(part(c)) / float64(c.sent))
-		degrees++
-		surprise += square(float64(part(c))-mean*float64(c.sent)) / max(mean*(1-mean)*float64(c.sent), 1e-9)
 	}
 	if !unlikely(surprise, degrees) {
 		return nil
@@ -309,7 +296,6 @@ func (f *fitting) errors(s *scenario.Scenario) {
 	if f.sum.errored == 0 {
 		return
 	}
-	share := func(c count) int64 { return c.errored }
 	var kinds []string
 	for _, cause := range slices.Sorted(maps.Keys(f.causes)) {
 		kinds = append(kinds, fmt.Sprintf("%d with %s", f.causes[cause], cause))
@@ -323,7 +309,7 @@ func (f *fitting) errors(s *scenario.Scenario) {
 	text := fmt.Sprintf("%d of %d attempts, in all of the log %s; the simulation's are 500 %s",
 		f.sum.errored, f.sum.sent, strings.Join(kinds, ", "), after)
 	accepted := func(sum, throttled int64) float64 { return float64(sum) / float64(max(sum-throttled, 1)) }
-	if shares := f.shares(share); shares != nil {
+	if shares := f.vary(func(c count) int64 { return c.errored }, false); shares != nil {
 		for i, c := range f.steps {
 			shares[i] = min(round(shares[i]*accepted(c.sent, c.throttled)), 1)
 		}
@@ -337,18 +323,12 @@ func (f *fitting) errors(s *scenario.Scenario) {
 }
 
 // settings puts the present setting before the usual ones.
-func (f *fitting) settings(s *scenario.Scenario, retryAfter bool) {
-	present, why, guess := f.present(retryAfter)
-	announced := s.Service.Throttle != nil && s.Service.Throttle.Announces != ""
-	if guess && announced && present.Use == scenario.UseAdaptive && 20*f.sum.throttled < f.sum.sent {
-		present.Limits = true
-		present.Name += ", limits"
-		why += ", few are throttled, and limits are announced"
-	}
+func (f *fitting) settings(s *scenario.Scenario) {
+	present, why := f.present()
 	s.Settings = []scenario.Setting{present}
 	f.comment("settings[0]", "%s", why)
 	others := append(scenario.DefaultSettings(), scenario.Setting{Use: scenario.UseAdaptive, Pacing: "scaled"})
-	if announced {
+	if t := s.Service.Throttle; t != nil && t.Announces != "" {
 		others = append(others, scenario.Setting{Use: scenario.UseAdaptive, Pacing: "scaled", Limits: true})
 	}
 	for _, usual := range others {

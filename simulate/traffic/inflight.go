@@ -1,8 +1,12 @@
 package traffic
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"time"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // A load is how many calls are under way over time, and whether they wait for
@@ -11,7 +15,6 @@ type load struct {
 	known      bool
 	mean, most float64
 	dispersion float64 // the variance over the mean: 1 for calls that arrive independently of each other
-	atMost     float64 // the share of the time with the greatest number
 	exchange   float64 // how much the number changes, of what it would if starts and ends had nothing to do with each other
 	slope, t   float64 // of the calls that begin in a bin, by the number under way before it
 	starts     float64 // in a bin, on average
@@ -41,53 +44,44 @@ func (l *Log) inFlight(w window) load {
 	if len(levels) < 50 || lost > now+l.Lines.Used/100 {
 		return load{}
 	}
-	f := load{known: true}
-	under := make([]float64, len(levels))
+	under, starts, changes := make([]float64, len(levels)), make([]float64, len(levels)), make([]float64, len(levels))
 	for i, n := range levels {
 		under[i] = float64(n - least)
-		f.most = max(f.most, under[i])
+		starts[i] = float64(bins[i].started)
+		changes[i] = square(float64(bins[i].started - bins[i].ended))
 	}
-	f.mean = mean(under)
-	if f.mean == 0 {
+	f := load{known: true, most: slices.Max(under), starts: stat.Mean(starts, nil)}
+	var variance float64
+	if f.mean, variance = stat.PopMeanVariance(under, nil); f.mean == 0 {
 		return load{}
 	}
-	var squares, changes float64
-	for i, n := range under {
-		squares += square(n - f.mean)
-		if n == f.most {
-			f.atMost += 1 / float64(len(under))
-		}
-		f.starts += float64(bins[i].started) / float64(len(under))
-		changes += square(float64(bins[i].started - bins[i].ended))
-	}
-	f.dispersion = squares / float64(len(under)) / f.mean
-	f.exchange = changes / float64(len(under)) / (2 * min(f.mean, f.starts))
-	f.slope, f.t = feedback(bins, under)
+	f.dispersion = variance / f.mean
+	f.exchange = stat.Mean(changes, nil) / (2 * min(f.mean, f.starts))
+	f.slope, f.t = feedback(starts, under)
 	return f
 }
 
 // feedback regresses the calls that begin in a bin on the number that is under
 // way before it. It does so within stretches of bins, as what changes over minutes
 // says nothing of who waits for what. t is the slope in standard errors.
-func feedback(bins []count, under []float64) (slope, t float64) {
+func feedback(starts, under []float64) (slope, t float64) {
 	const stretch = 200 // bins
-	var xx, xy, yy float64
-	for from := 0; from < len(bins); from += stretch {
-		to := min(from+stretch, len(bins))
-		x, y := mean(under[from:to]), 0.0
-		for _, c := range bins[from:to] {
-			y += float64(c.started) / float64(to-from)
+	less := func(values []float64) (centered []float64) {
+		for part := range slices.Chunk(values, stretch) {
+			mean := stat.Mean(part, nil)
+			for _, v := range part {
+				centered = append(centered, v-mean)
+			}
 		}
-		for i := from; i < to; i++ {
-			dx, dy := under[i]-x, float64(bins[i].started)-y
-			xx, xy, yy = xx+dx*dx, xy+dx*dy, yy+dy*dy
-		}
+		return centered
 	}
-	if xx == 0 || yy == 0 {
+	x, y := less(under), less(starts)
+	r := stat.Correlation(x, y, nil)
+	if math.IsNaN(r) {
 		return 0, 0
 	}
-	r := xy / math.Sqrt(xx*yy)
-	return xy / xx, r * math.Sqrt(float64(len(bins))/max(1-r*r, 1e-9))
+	_, slope = stat.LinearRegression(x, y, nil, true)
+	return slope, r * math.Sqrt(float64(len(x))/max(1-r*r, 1e-9))
 }
 
 // closed reports whether the calls come from callers that each wait for one
@@ -105,12 +99,8 @@ func (f load) exchanged() bool { return f.mean >= 0.5 && f.exchange < 0.1 }
 // callers returns how many callers there are. If never all of them have a call
 // under way, the others are those that think.
 func (f load) callers() int {
-	const often = 0.02
-	switch {
-	case f.exchanged():
+	if f.exchanged() {
 		return int(max(math.Round(f.mean), 1))
-	case f.atMost > often:
-		return int(f.most)
 	}
 	return int(max(f.most, math.Round(f.mean+f.thinking()), 1))
 }
@@ -136,15 +126,12 @@ func (f load) thinking() float64 {
 // startDispersion returns the variance of the calls that begin in a bin over
 // their mean.
 func startDispersion(bins []count) float64 {
-	bins = widened(bins)
-	var sum, squares float64
-	for _, c := range bins {
-		sum += float64(c.started)
-		squares += square(float64(c.started))
+	var starts []float64
+	for _, c := range widened(bins) {
+		starts = append(starts, float64(c.started))
 	}
-	n := float64(len(bins))
-	mean := sum / n
-	return (squares/n - mean*mean) / mean
+	mean, variance := stat.PopMeanVariance(starts, nil)
+	return variance / mean
 }
 
 // think returns how long each of the callers rests between two calls.
@@ -155,4 +142,11 @@ func (f load) think(callers int, calls float64, over time.Duration) time.Duratio
 		return time.Duration(think * float64(time.Second))
 	}
 	return 0
+}
+
+func (f load) String() string {
+	if !f.known {
+		return "how many are under way is not clear from the log"
+	}
+	return fmt.Sprintf("%.1f under way on average, %.0f at most", f.mean, f.most)
 }

@@ -93,6 +93,21 @@ func TestKnown(t *testing.T) {
 	}
 }
 
+// A part of a log that does not have the setting gives a guess.
+func TestGuess(t *testing.T) {
+	many := strings.Repeat(line(0, success), 100)
+	for text, want := range map[string]string{
+		many: "present: standard",
+		many + line(0, strings.Replace(success, `"attempt":1`, `"attempt":5`, 1)): "present: standard, 5 attempts",
+		many + line(0, success+`,"waited_ms":7`):                                  "present: adaptive",
+	} {
+		f := fitted(t, []byte(text))
+		if s := f.Scenario.Settings[0]; s.Name != want || !strings.HasPrefix(f.Comments["settings[0]"], "a guess") {
+			t.Errorf("%+v, %s; want %s", s, f.Comments["settings[0]"], want)
+		}
+	}
+}
+
 // A prediction is not to be trusted if the present setting is simulated wrongly.
 func TestOff(t *testing.T) {
 	f := &Fitted{Recorded: Recorded{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"gonum.org/v1/gonum/stat"
 
 	"example.com/awsretry/simulate/scenario"
 )
@@ -122,13 +123,11 @@ func (f *fitting) table(network time.Duration) []scenario.Quantile {
 	}
 	if inTime < 1 {
 		timeout := time.Duration(f.timeouts.ValueAtQuantile(50)) * time.Microsecond
-		jump := scenario.Quantile{
-			Share: math.Round((inTime+1e-6)*1e6) / 1e6, Within: max(duration(min(2*timeout, longest)), table[len(table)-1].Within),
+		after := func(d time.Duration) scenario.Duration { return duration(max(min(d, longest), last)) }
+		if at := math.Round((inTime+1e-6)*1e6) / 1e6; at < 1 {
+			table = append(table, scenario.Quantile{Share: at, Within: after(2 * timeout)})
 		}
-		if jump.Share < 1 {
-			table = append(table, jump)
-		}
-		table = append(table, scenario.Quantile{Share: 1, Within: max(duration(min(3*timeout, longest)), table[len(table)-1].Within)})
+		table = append(table, scenario.Quantile{Share: 1, Within: after(3 * timeout)})
 	}
 	table[len(table)-1].Share = 1
 	return table
@@ -166,11 +165,10 @@ func (f *fitting) phases(from, to int) []phase {
 }
 
 // changes finds how the latency changes over time, if it does by more than a
-// half and more than by chance, and if that explains a part of how much it
-// varies. A service that hangs now and then is not one that becomes slower. It
-// then replaces f.served by what it would have been without the changes.
+// half and more than by chance. It then replaces f.served by what it would have
+// been without the changes.
 func (f *fitting) changes(s *scenario.Scenario, from, to int) {
-	const little, explained = 1.5, 0.15
+	const little = 1.5
 	median := func(h *hdrhistogram.Histogram) float64 { return float64(max(h.ValueAtQuantile(50), 1)) }
 	quartile := func(p float64) float64 { return math.Log(float64(max(f.served.ValueAtQuantile(p), 1))) }
 	deviation := max((quartile(75)-quartile(25))/1.349, 0.02) // of the logarithm, as if it were normal
@@ -195,9 +193,6 @@ func (f *fitting) changes(s *scenario.Scenario, from, to int) {
 			}
 		}
 	}
-	if logVariance(steady) > (1-explained)*logVariance(f.served) {
-		return
-	}
 	f.served = steady
 	f.factor = make([]float64, len(f.steps))
 	for i, now := range f.factor {
@@ -213,50 +208,18 @@ func (f *fitting) changes(s *scenario.Scenario, from, to int) {
 	f.comment("over_time.latency", "the median of a time with at least 200 attempts, in medians of all")
 }
 
-// logVariance returns the variance of the logarithms.
-func logVariance(h *hdrhistogram.Histogram) float64 {
-	var n, sum, squares float64
-	for _, bar := range h.Distribution() {
-		if bar.Count > 0 {
-			v := math.Log(max(float64(bar.To), 1))
-			n += float64(bar.Count)
-			sum += v * float64(bar.Count)
-			squares += v * v * float64(bar.Count)
-		}
-	}
-	return squares/n - square(sum/n)
-}
-
 // correlation returns how much the mean time of the attempts that are not throttled
 // follows their rate.
 func (f *fitting) correlation() float64 {
-	var x, y []float64
+	var rate, took []float64
 	for i, c := range f.steps {
 		if n := c.sent - c.throttled; n >= 20 {
-			x = append(x, float64(n)/f.lengthOf(i).Seconds())
-			y = append(y, float64(c.worked)/float64(n))
+			rate = append(rate, float64(n)/f.lengthOf(i).Seconds())
+			took = append(took, float64(c.worked)/float64(n))
 		}
 	}
-	if len(x) < 10 {
+	if len(rate) < 10 || stat.PopStdDev(took, nil) < 0.1*stat.Mean(took, nil) {
 		return 0
 	}
-	mx, my := mean(x), mean(y)
-	var xy, xx, yy float64
-	for i := range x {
-		xy += (x[i] - mx) * (y[i] - my)
-		xx += square(x[i] - mx)
-		yy += square(y[i] - my)
-	}
-	if xx*yy == 0 || math.Sqrt(yy/float64(len(y))) < 0.1*my {
-		return 0
-	}
-	return xy / math.Sqrt(xx*yy)
-}
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
+	return stat.Correlation(rate, took, nil)
 }

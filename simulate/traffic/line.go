@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -36,8 +35,6 @@ func (a attempt) start() time.Time { return a.end.Add(-a.elapsed) }
 func (a attempt) called() time.Time { return a.start().Add(-a.waited) }
 
 func (a attempt) throttled() bool { return a.class == classThrottled }
-func (a attempt) timedOut() bool  { return a.class == classTimeout }
-func (a attempt) errored() bool   { return a.class == classTransient }
 
 // The classes, as awsretry.Class.String writes them.
 const (
@@ -55,7 +52,7 @@ const (
 )
 
 var (
-	earliest = time.Unix(0, 0)
+	earliest = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 	latest   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
@@ -69,8 +66,7 @@ const (
 	ofText     // of LogTo with slog's text handler
 )
 
-// fields are the attributes that LogTo writes, and durations as it wrote them
-// before their names had a unit. encoding/json takes the last of
+// fields are the attributes that LogTo writes. encoding/json takes the last of
 // several of one name, which is LogTo's: attributes of the logger come before
 // it.
 type fields struct {
@@ -80,39 +76,15 @@ type fields struct {
 	URL     string       `json:"url"`
 	Status  int          `json:"status"`
 	Code    string       `json:"code"`
-	Elapsed *span        `json:"elapsed"`
-	Waited  span         `json:"waited"`
-	Late    span         `json:"late"`
-	Delay   *span        `json:"delay"`
+	Elapsed *span        `json:"elapsed_ms"`
+	Waited  span         `json:"waited_ms"`
+	Late    span         `json:"late_ms"`
+	Delay   *span        `json:"delay_ms"`
 	Call    string       `json:"call"`
 	Stop    string       `json:"stop"`
 	Limits  announcement `json:"limits"`
 	Most    int          `json:"max_attempts"`
 	Setting string       `json:"setting"`
-
-	ElapsedMS *float64 `json:"elapsed_ms"`
-	WaitedMS  *float64 `json:"waited_ms"`
-	LateMS    *float64 `json:"late_ms"`
-	DelayMS   *float64 `json:"delay_ms"`
-}
-
-// spans fills in the durations that a line has in milliseconds. It returns false
-// if one makes no sense.
-func (f *fields) spans() bool {
-	for _, d := range []struct {
-		to   *span
-		from *float64
-	}{{&f.Waited, f.WaitedMS}, {&f.Late, f.LateMS}, {f.Elapsed, f.ElapsedMS}, {f.Delay, f.DelayMS}} {
-		if d.from == nil {
-			continue
-		}
-		ns := *d.from * float64(time.Millisecond)
-		if !(ns >= 0 && ns <= float64(longestTime)) {
-			return false
-		}
-		*d.to = span(ns)
-	}
-	return true
 }
 
 // parse reads a line.
@@ -125,15 +97,6 @@ func parse(line []byte) (attempt, sort) {
 	}
 	var f fields
 	if json.Unmarshal(line, &f) != nil {
-		return attempt{}, unreadable
-	}
-	if f.Elapsed == nil && f.ElapsedMS != nil {
-		f.Elapsed = new(span)
-	}
-	if f.Delay == nil && f.DelayMS != nil {
-		f.Delay = new(span)
-	}
-	if !f.spans() {
 		return attempt{}, unreadable
 	}
 	switch f.Class {
@@ -174,33 +137,19 @@ func hostOf(url string) string {
 	return strings.ToLower(url)
 }
 
-// A span is a duration: nanoseconds, as slog's JSON handler writes it, or text
-// with a unit, as programs with a ReplaceAttr of their own do.
+// A span is a duration that a line has in milliseconds.
 type span time.Duration
 
 var errSpan = errors.New("traffic: a duration is negative or too long")
 
 func (s *span) UnmarshalJSON(text []byte) error {
-	var d time.Duration
-	if text[0] == '"' {
-		var unquoted string
-		err := json.Unmarshal(text, &unquoted)
-		if err == nil {
-			d, err = time.ParseDuration(unquoted)
-		}
-		if err != nil {
-			return err
-		}
-	} else {
-		ns, err := strconv.ParseFloat(string(text), 64)
-		if err != nil || math.Abs(ns) > float64(longestTime) {
-			return errSpan
-		}
-		d = time.Duration(ns)
+	var ms float64
+	if err := json.Unmarshal(text, &ms); err != nil {
+		return err
 	}
-	if d < 0 || d > longestTime {
+	if !(ms >= 0 && ms <= float64(longestTime.Milliseconds())) {
 		return errSpan
 	}
-	*s = span(d)
+	*s = span(math.Round(ms * float64(time.Millisecond)))
 	return nil
 }

@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,16 +38,16 @@ type Log struct {
 	waits       int64         // attempts that waited for their turn
 	longestWait time.Duration // of these
 	successes   int64
-	timeouts    *hdrhistogram.Histogram    // of attempts
-	throttles   *hdrhistogram.Histogram    // elapsed of throttled attempts
-	failures    *hdrhistogram.Histogram    // elapsed of failed ones
-	deadlines   *hdrhistogram.Histogram    // of calls that their context ended
-	delays      [2]*hdrhistogram.Histogram // after the first attempt; [1]: after throttling
-	noTotal     int64                      // calls of several attempts whose first one is not known
-	open        map[string]time.Time       // when calls began that go on, by their id
-	swept       time.Time                  // when the old ones of these were forgotten
-	continuing  int64                      // retries that must follow
-	followed    int64                      // retries
+	timeouts    *hdrhistogram.Histogram // of attempts
+	throttles   *hdrhistogram.Histogram // elapsed of throttled attempts
+	failures    *hdrhistogram.Histogram // elapsed of failed ones
+	deadlines   *hdrhistogram.Histogram // of calls that their context ended
+	delays      *hdrhistogram.Histogram // after a first attempt that was throttled
+	noTotal     int64                   // calls of several attempts whose first one is not known
+	open        map[string]time.Time    // when calls began that go on, by their id
+	swept       time.Time               // when the old ones of these were forgotten
+	continuing  int64                   // retries that must follow
+	followed    int64                   // retries
 }
 
 // A count is what happened in a bin. Attempts count where they began.
@@ -100,7 +99,7 @@ func newLog(host string) *Log {
 	return &Log{
 		host: strings.ToLower(host), hosts: map[string]int{}, codes: map[string]int{},
 		stops: map[string]int64{}, causes: map[string]int64{}, open: map[string]time.Time{},
-		announced: announced{limits: map[limitKey]*history{}},
+		announced: announced{limits: map[string]*history{}},
 		counts:    newBins(mostCounts, 10*time.Millisecond, (*count).add),
 		spans:     newBins(mostTimes, time.Second, (*times).add),
 	}
@@ -118,6 +117,9 @@ func (c *count) add(d count) {
 	c.bad += d.bad
 	c.worked += d.worked
 }
+
+// failed returns how many attempts failed in a way that may pass.
+func (c count) failed() int64 { return c.throttled + c.errored + c.timeouts }
 
 func (t *times) add(from times) {
 	add(&t.served, from.served)
@@ -232,12 +234,16 @@ func (l *Log) attempt(a attempt) {
 		c.throttled++
 		tally(l.codes, a.code, mostCodes)
 		record(&l.throttles, a.elapsed)
-	case a.timedOut():
+	case a.class == classTimeout:
 		c.timeouts++
 		record(&l.timeouts, a.elapsed)
-	case a.errored():
+	case a.class == classTransient:
 		c.errored++
-		l.causes[cause(a)]++
+		cause := "no response"
+		if a.status != 0 {
+			cause = fmt.Sprint("status ", a.status)
+		}
+		l.causes[cause]++
 		record(&l.failures, a.elapsed)
 	default:
 		if a.class == classPermanent {
@@ -253,11 +259,9 @@ func (l *Log) attempt(a attempt) {
 	l.continuing++
 	if a.number == 1 {
 		l.begun(a)
-		kind := 0
 		if a.throttled() {
-			kind = 1
+			record(&l.delays, a.delay)
 		}
-		record(&l.delays[kind], a.delay)
 	}
 }
 
@@ -276,13 +280,6 @@ func (l *Log) begun(a attempt) {
 	}
 }
 
-func cause(a attempt) string {
-	if a.status == 0 {
-		return "no response"
-	}
-	return fmt.Sprint("status ", a.status)
-}
-
 // call counts a call by its last attempt.
 func (l *Log) call(a attempt) {
 	tally(l.stops, clip(a.stop), mostCodes)
@@ -298,14 +295,13 @@ func (l *Log) call(a attempt) {
 			l.noTotal++
 		}
 	}
-	switch {
-	case a.class == classSuccess:
+	if a.class == classSuccess {
 		c.good++
 		l.successes++
 		if known {
 			record(&l.spans.at(a.end).calls, took)
 		}
-	default:
+	} else {
 		c.bad++
 	}
 	switch {
@@ -327,18 +323,15 @@ func common(names map[string]int) string {
 	return best
 }
 
-// hostList returns the most frequent hosts.
+// hostList returns some hosts and how many attempts went to them.
 func (l *Log) hostList() string {
-	all := slices.SortedFunc(maps.Keys(l.hosts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(l.hosts[b], l.hosts[a]), strings.Compare(a, b))
-	})
 	const few = 5
 	var parts []string
-	for _, host := range all[:min(len(all), few)] {
+	for _, host := range slices.Sorted(maps.Keys(l.hosts)) {
 		parts = append(parts, fmt.Sprintf("%q (%d)", host, l.hosts[host]))
 	}
-	if len(all) > few {
-		parts = append(parts, fmt.Sprintf("and %d more", len(all)-few))
+	if more := len(parts) - few; more > 0 {
+		parts = append(parts[:few], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(parts, ", ")
 }

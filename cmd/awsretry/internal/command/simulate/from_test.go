@@ -59,7 +59,7 @@ func TestFromWithFlags(t *testing.T) {
 		{"--clients 5 --settings none", []string{"5 clients"}, "recorded"},
 		{"--json --settings none", []string{`"setting":"present: standard"`}, "The log does not show"},
 		{"--host 127.0.0.1 --settings none", []string{"recorded"}, ""},
-		{"--settings none --set clients.timeout=45s --print", []string{"a guess: the first delays"}, ""},
+		{"--settings none --set clients.timeout=45s --print", []string{"a guess: the default"}, ""},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Parallel()
