@@ -37,14 +37,15 @@ func (f *fitting) announcedThrottle() *scenario.Throttle {
 	if len(n.limits) == 0 {
 		return nil
 	}
-	if why := n.doubt(); why != "" {
+	if why := f.doubt(); why != "" {
 		f.cannotSee("whether the announced limits are true, so they are ignored: %s", why)
 		return nil
 	}
 	var all []found
-	for _, name := range slices.Sorted(maps.Keys(n.limits)) {
-		l, why := n.limits[name].find()
-		l.name = name
+	byName := func(a, b limitKey) int { return cmp.Compare(a.name, b.name) }
+	for _, key := range slices.SortedFunc(maps.Keys(n.limits), byName) {
+		l, why := n.limits[key].find()
+		l.name = key.name
 		if why != "" {
 			f.cannotSee("what the announced limit%s is, so it is ignored: %s", l.called(), why)
 			continue
@@ -78,8 +79,15 @@ func (f *fitting) announcedThrottle() *scenario.Throttle {
 }
 
 // doubt returns why what is announced does not count.
-func (n *announced) doubt() string {
+func (f *fitting) doubt() string {
+	n := &f.announced
+	hosts := map[string]bool{}
+	for key := range n.limits {
+		hosts[key.host] = true
+	}
 	switch {
+	case len(hosts) > 1:
+		return fmt.Sprintf("%d hosts announce some; choose one, here from %s", len(hosts), f.hostList())
 	case n.silent > n.of/9:
 		return fmt.Sprintf("%d of %d responses announce none, so these may be of other routes", n.silent, n.of+n.silent)
 	case n.unexplained > fewLines && n.unexplained > n.explained:
@@ -122,24 +130,22 @@ func (l found) throttle() *scenario.Throttle {
 
 // find finds what the limit is, or why that is not known.
 func (h *history) find() (l found, why string) {
-	l.quota, l.cost = cmp.Or(h.quota, h.top), 1
-	moves := h.last.end.Sub(h.first.end).Abs() > 2*h.tolerance(h.last)
+	l.quota, l.cost = h.top, 1
+	quota, lines := h.quota()
+	if quota > 0 {
+		l.quota = quota
+	}
 	switch {
 	case h.lines < fewLines:
 		return l, fmt.Sprintf("only %d lines have it", h.lines)
+	case lines < 0.9*float64(h.lines):
+		return l, fmt.Sprintf("its quota varies; it is %s in %s of %d lines", figure(quota), figure(lines), h.lines)
 	case l.quota < 1:
 		return l, "nothing was ever left of it"
 	case 2*h.resets < h.lines:
 		why = h.withoutReset(&l)
 	case 2*h.refills > h.lines:
-		l.as, why = scenario.OpenAI, h.bucket(&l)
-	case moves && square(h.xy) >= 0.9*h.xx*h.yy:
-		l.as, why = scenario.GitHub, h.bucket(&l)
-	case h.longest == 0:
-		return l, "its reset is always 0"
-	case 20*h.lies > h.used.admitted && (h.fraction || h.longest > 5*time.Second):
-		// Whole seconds do not tell shorter windows apart.
-		return l, fmt.Sprintf("%d requests were admitted after nothing was left", h.lies)
+		why = h.bucket(&l)
 	default:
 		why = h.ending(&l)
 	}
@@ -148,6 +154,16 @@ func (h *history) find() (l found, why string) {
 		why = fmt.Sprintf("no scenario can have %s requests per second", figure(rate))
 	}
 	return l, why
+}
+
+// quota returns the quota that most lines say, and their number.
+func (h *history) quota() (quota, lines float64) {
+	for q, n := range h.quotas {
+		if n := float64(n); n > lines || n == lines && q < quota {
+			quota, lines = q, n
+		}
+	}
+	return quota, lines
 }
 
 // withoutReset finds how fast units come back from how much falls less than
@@ -166,7 +182,7 @@ func (h *history) withoutReset(l *found) string {
 
 // bucket finds how fast units come back from the resets.
 func (h *history) bucket(l *found) string {
-	if h.xx == 0 || h.yy == 0 {
+	if h.xx == 0 || h.yy == 0 || h.brief() && h.least > l.quota*3/4 {
 		return "too little of it was used to see how fast it comes back"
 	}
 	if square(h.xy) < 0.8*h.xx*h.yy {
@@ -174,6 +190,7 @@ func (h *history) bucket(l *found) string {
 	}
 	rate := h.xy / h.xx
 	l.is = fmt.Sprintf("%s that refill by %s a second", figure(l.quota), figure(rate))
+	l.as = scenario.OpenAI
 	why := l.costs(h.flowing, rate)
 	l.rate = rate / l.cost
 	return why
@@ -199,25 +216,74 @@ func (l *found) costs(u usage, rate float64) string {
 	return ""
 }
 
-// ending finds the windows of a limit that does not say that it refills. They are
-// as long as the longest reset, which is less if none began after the log did.
+// ending finds the windows of a limit that does not say that it refills.
 func (h *history) ending(l *found) string {
-	l.window = max(rounded(h.longest), time.Millisecond)
-	if h.windows == 0 {
-		l.unseen = append(l.unseen, "how long the announced limit's windows are, because none began after the log did: "+
-			"the shortest usual length is simulated")
-	}
-	for _, usual := range usualLengths {
-		if (h.longest-usual).Abs() <= max(usual/25, min(2*time.Second, usual/10)) || h.windows == 0 && usual >= h.longest {
-			l.window = usual
-			break
+	w := &h.windows
+	constant := h.longest > 0 && h.longest-h.shortest <= h.longest/50
+	often := func(n int64) bool { return 20*n > h.resets }
+	moves := w.moved > 2 && 4*w.moved > count64(w.between)
+	inWindows := true // and each of them has an end
+	switch {
+	case h.longest == 0:
+		return "its reset is always 0"
+	case h.brief():
+		if h.least > l.quota*3/4 {
+			return "too little of it was used to see how fast it comes back"
 		}
+		l.window, inWindows = h.longest, false
+	case constant && moves:
+		l.window, inWindows = usual(h.longest), false
+	case moves && square(h.xy) >= 0.9*h.xx*h.yy:
+		why := h.bucket(l)
+		l.as = scenario.GitHub
+		return why
+	case often(w.back):
+		return fmt.Sprintf("its windows change to and fro in %d of %d lines, so these may be several limits",
+			w.back, h.resets)
+	case moves:
+		l.window, inWindows = usual(h.longest), false
+	case 20*w.lies > w.used.admitted:
+		return fmt.Sprintf("%d requests were admitted after nothing was left", w.lies)
+	case often(w.rises):
+		return fmt.Sprintf("it rises within its windows in %d of %d lines, so these may be several limits",
+			w.rises, h.resets)
+	default:
+		l.window = h.length(l)
+	}
+	if !inWindows {
+		l.unseen = append(l.unseen, fmt.Sprintf("how the announced limit comes back within its %v: "+
+			"it is simulated as if it did so at once, at their end", l.window))
 	}
 	l.as = scenario.GitHub
 	l.is = fmt.Sprintf("%s in windows of %v", figure(l.quota), l.window)
-	why := l.costs(h.used, 0)
+	why := ""
+	if inWindows {
+		why = l.costs(w.used, 0)
+	}
 	l.rate = l.quota / l.cost / l.window.Seconds()
 	return why
+}
+
+// length returns how long the windows are: from one end to the next. Of a limit
+// that was seldom used, the longest reset says it.
+func (h *history) length(l *found) time.Duration {
+	const enough = 5
+	n := count64(h.windows.between)
+	if n == 0 {
+		l.unseen = append(l.unseen, "how long the announced limit's windows are, because none began after the log did: "+
+			"the shortest usual length is simulated")
+		for _, w := range usualLengths {
+			if w >= h.longest-2*time.Second {
+				return w
+			}
+		}
+		return usual(h.longest)
+	}
+	between := time.Duration(h.windows.between.ValueAtQuantile(25)) * time.Microsecond
+	if n >= enough && between > h.longest*11/10 {
+		between = h.longest
+	}
+	return usual(between)
 }
 
 // usualLengths are those that windows have.
@@ -232,3 +298,14 @@ var usualLengths = func() (all []time.Duration) {
 	}
 	return all
 }()
+
+// usual returns the usual length that is next to one that was measured, if one
+// is near.
+func usual(d time.Duration) time.Duration {
+	for _, w := range usualLengths {
+		if (d - w).Abs() <= max(w/25, min(2*time.Second, w/10)) {
+			return w
+		}
+	}
+	return max(rounded(d), time.Millisecond)
+}

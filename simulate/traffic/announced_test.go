@@ -21,8 +21,10 @@ func TestAnnounced(t *testing.T) {
 	}{
 		{"a window", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, ""},
 		{"a window, read", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, "limits"},
+		{"a window, learned", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, "adaptive"},
 		{"a window of a slow service", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.GitHub}, "slow"},
 		{"a window of two seconds", scenario.Throttle{Rate: 10, Window: 2 * second, Announces: scenario.GitHub}, ""},
+		{"a window with a name", scenario.Throttle{Rate: 10, Window: minute, Announces: scenario.Draft8}, ""},
 		{"a bucket", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.OpenAI}, ""},
 		{"a bucket, in whole seconds", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.Anthropic}, ""},
 		{"a bucket with GitHub's headers", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.GitHub}, ""},
@@ -39,7 +41,10 @@ func TestAnnounced(t *testing.T) {
 			tr := &awsretry.Transport{}
 			switch tt.log {
 			case "limits":
-				tr.Mode, tr.RateLimit.Limits, tr.RateLimit.Pacing = awsretry.Adaptive, awsretry.ReadLimits, awsretry.ScaledPacing
+				tr.RateLimit.Limits, tr.RateLimit.Pacing = awsretry.ReadLimits, awsretry.ScaledPacing
+				fallthrough
+			case "adaptive":
+				tr.Mode = awsretry.Adaptive
 			case "slow": // and so in another order
 				s.Clients.Callers, s.Service.Latency = 60, scenario.Latency{Median: second, P99: 10 * second}
 			}
@@ -47,6 +52,9 @@ func TestAnnounced(t *testing.T) {
 			f := fitted(t, log)
 			got := f.Scenario.Service.Throttle
 			want := tt.throttle
+			if want.Announces == scenario.Draft8 {
+				want.Announces = scenario.GitHub
+			}
 			if want.Announces == scenario.Anthropic {
 				want.Announces = scenario.OpenAI
 			}
@@ -82,7 +90,7 @@ func announcing(t *testing.T, late time.Duration, say func(i int, at time.Durati
 		if i%5 == 0 {
 			took = max(took, late)
 		}
-		attributes := success + fmt.Sprintf(`,"elapsed_ms":%v`, took.Milliseconds())
+		attributes := success + fmt.Sprintf(`,"elapsed":%d`, took)
 		if says := say(i, max(at-took, 0)); says != "" {
 			attributes += fmt.Sprintf(`,"limits":%q`, says)
 		}
@@ -123,12 +131,17 @@ func TestWhatIsAnnounced(t *testing.T) {
 		{"a reset that is no countdown", func(_ int, at time.Duration) string {
 			n, _, _ := strings.Cut(left(at, 600, 1), " ")
 			return n + " 1m0s"
-		}, nil, "for a request"},
+		}, &tenASecond, "comes back within its 1m0s"},
 
-		{"it never falls", func(_ int, at time.Duration) string { return left(at, 600, 0) }, nil,
-			"too little of it was used"},
+		{"it never falls", func(_ int, at time.Duration) string { return left(at, 600, 0) }, nil, "falls by 0 for a request"},
 		{"nothing is left", func(_ int, at time.Duration) string { return left(at, 600, 10) }, nil,
 			"admitted after nothing was left"},
+		{"windows of two routes", func(i int, at time.Duration) string {
+			return left(at+time.Duration(i%2)*30*time.Second, 600, 1)
+		}, nil, "its windows change to and fro"},
+		{"two routes in one window", func(i int, at time.Duration) string { return left(at, 600, 1+i%2*3) }, nil,
+			"it rises within its windows"},
+		{"two quotas", func(i int, at time.Duration) string { return left(at, 600+i%2, 1) }, nil, "its quota varies"},
 		{"another route", func(i int, at time.Duration) string { return map[bool]string{true: left(at, 600, 1)}[i%2 == 0] },
 			nil, "600 of 1200 responses announce none"},
 		{"nothing of it is used", func(int, time.Duration) string { return "60 refills" }, nil, "too few units came back"},
@@ -190,8 +203,8 @@ func TestUnexplainedThrottling(t *testing.T) {
 func TestOddLimits(t *testing.T) {
 	ok := line(0, success)
 	for _, odd := range []string{
-		`{"requests":5}`, `""`, `"many"`, `"5/6/7"`, `"-1/5 1s"`, `"NaN/5"`, `"1e300/5 1s"`, `"5/5 -1s"`,
-		`"a b 5/5 1s"`, `"` + strings.Repeat("1, ", 20_000) + `1"`,
+		`{"requests":5}`, `7`, `null`, `""`, `"many"`, `"5/6/7"`, `"-1/5 1s"`, `"NaN/5"`, `"1e300/5 1s"`, `"5/5 -1s"`,
+		`"5/5 1xs"`, `"a b 5/5 1s"`, `"5/5 1s refills refills"`, `"` + strings.Repeat("1, ", 20_000) + `1"`,
 	} {
 		l, err := read(t, ok+strings.Replace(ok, "}", `,"limits":`+odd+"}", 1), Options{})
 		if err != nil || l.Lines.Used != 2 || l.announced.odd != 1 || len(l.announced.limits) != 0 {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // A limit is what a line says of one, as awsretry.Limit.
@@ -25,6 +27,7 @@ type announcement struct {
 const (
 	mostSaid   = 16  // limits of a line; LogAllTo writes no more
 	mostLimits = 100 // of all lines
+	mostQuotas = 100 // of one limit
 )
 
 // UnmarshalJSON returns no error: what cannot be read may be an attribute of
@@ -92,8 +95,10 @@ type announced struct {
 	// others.
 	unexplained, explained int64
 
-	limits map[string]*history // by their names
+	limits map[limitKey]*history
 }
+
+type limitKey struct{ host, name string }
 
 // hear adds what a line announces.
 func (n *announced) hear(a attempt) {
@@ -102,14 +107,15 @@ func (n *announced) hear(a attempt) {
 	}
 	ample := true
 	for _, said := range a.said.limits {
-		h := n.limits[said.name]
+		key := limitKey{a.host, said.name}
+		h := n.limits[key]
 		if h == nil {
 			if len(n.limits) >= mostLimits {
 				n.odd++
 				return
 			}
-			h = new(history)
-			n.limits[said.name] = h
+			h = &history{quotas: map[float64]int64{}}
+			n.limits[key] = h
 		}
 		h.hear(a, said)
 		ample = ample && said.remaining >= max(1, said.quota/4, h.top/4)
@@ -129,21 +135,22 @@ func (n *announced) hear(a attempt) {
 
 // A history is what the lines say of one limit, in their order.
 type history struct {
-	lines       int64
-	quota, top  float64 // the greatest that is announced, and the most that remained
-	refills     int64   // lines that say so
-	flowing     usage   // while a part was missing
-	first, last sighting
+	lines   int64
+	quotas  map[float64]int64 // lines
+	top     float64           // the most that remained
+	least   float64           // the least, if there are lines
+	refills int64             // lines that say so
 
-	resets   int64 // lines that have one
-	longest  time.Duration
-	fraction bool // of a second, in some reset
+	resets            int64 // lines that have one
+	longest, shortest time.Duration
+	fraction          bool // of a second, in some reset
 	// The sums of squares and products of the resets, in seconds, and of what is
 	// missing of the quota.
 	xx, xy, yy float64
-	windows    int64 // that began after the log
-	used       usage // within the windows
-	lies       int64 // requests that were admitted though nothing was left
+
+	windows ends
+	last    sighting
+	flowing usage // while a part was missing
 }
 
 // A usage is what became of the remaining units from line to line.
@@ -152,69 +159,123 @@ type usage struct {
 	admitted      int64 // requests
 }
 
-func (u *usage) add(from, to sighting, admitted int64) {
-	u.drop += from.remaining - to.remaining
-	u.seconds += to.at.Sub(from.at).Seconds()
-	u.admitted += admitted
-}
-
-// A sighting is what remained when a request was served, and when that is whole
-// again.
+// A sighting is what remained when a request was served.
 type sighting struct {
-	at, end   time.Time
-	took      time.Duration
-	remaining float64
+	start, at, told time.Time
+	remaining       float64
 }
 
 func (h *history) hear(a attempt, said limit) {
-	s := sighting{a.end.Add(-a.elapsed / 2), a.end.Add(said.reset - a.elapsed/2), a.elapsed, said.remaining}
+	s := sighting{a.start(), a.end.Add(-a.elapsed / 2), a.end, said.remaining}
 	admitted := int64(1)
 	if a.throttled() {
 		admitted = 0
 	}
+	if h.lines == 0 {
+		h.least = said.remaining
+	}
 	h.lines++
-	h.quota, h.top = max(h.quota, said.quota), max(h.top, said.remaining)
+	if len(h.quotas) < mostQuotas || h.quotas[said.quota] > 0 {
+		h.quotas[said.quota]++
+	}
+	h.top, h.least = max(h.top, said.remaining), min(h.least, said.remaining)
 	if said.refills {
 		h.refills++
 	}
 	if said.reset >= 0 {
-		h.resets++
-		h.longest = max(h.longest, said.reset)
-		h.fraction = h.fraction || said.reset%time.Second != 0
-		x, y := said.reset.Seconds(), max(said.quota-said.remaining, 0)
-		h.xx, h.xy, h.yy = h.xx+x*x, h.xy+x*y, h.yy+y*y
-	}
-	if h.lines == 1 {
-		h.first, h.last = s, s
-		return
-	}
-	if s.took > h.longest/4 && said.reset >= 0 { // which says little of when it was served
-		h.used.admitted += admitted
-		return
+		h.hearReset(said)
+		h.windows.hear(s, said.reset, h.rounding(), max(said.quota, h.top), admitted)
 	}
 	const most = 0.9 // of the units; a bucket that is full gets no more
-	if size := most * max(said.quota, h.top); h.last.remaining < size && s.remaining < size {
-		h.flowing.add(h.last, s, admitted)
-	}
-	switch off := s.end.Sub(h.last.end); {
-	case off.Abs() <= h.tolerance(s):
-		h.used.add(h.last, s, admitted)
-		if h.last.remaining < 1 && s.at.Sub(h.last.at) > (s.took+h.last.took)/2 {
-			h.lies += admitted
-		}
-	case off > 0:
-		h.windows++
+	if size := most * max(said.quota, h.top); h.lines > 1 && h.last.remaining < size && s.remaining < size {
+		h.flowing.drop += h.last.remaining - s.remaining
+		h.flowing.seconds += s.at.Sub(h.last.at).Seconds()
+		h.flowing.admitted += admitted
 	}
 	h.last = s
 }
 
-// tolerance returns how much the ends of a window may differ, because resets and
-// the service's clock are rounded, and nobody knows when in an attempt its
-// response was made.
-func (h *history) tolerance(s sighting) time.Duration {
-	rounding := 1500 * time.Millisecond
-	if h.fraction {
-		rounding = 50 * time.Millisecond
+func (h *history) hearReset(said limit) {
+	if h.resets == 0 {
+		h.shortest = said.reset
 	}
-	return min(rounding, h.longest/4) + (s.took+h.last.took)/2
+	h.resets++
+	h.longest, h.shortest = max(h.longest, said.reset), min(h.shortest, said.reset)
+	h.fraction = h.fraction || said.reset%time.Second != 0
+	x, y := said.reset.Seconds(), max(said.quota-said.remaining, 0)
+	h.xx, h.xy, h.yy = h.xx+x*x, h.xy+x*y, h.yy+y*y
+}
+
+// rounding returns how much a reset may be off, because it and the service's
+// clock were rounded.
+func (h *history) rounding() time.Duration {
+	if h.fraction {
+		return min(50*time.Millisecond, h.longest/4)
+	}
+	return min(1500*time.Millisecond, h.longest/4)
+}
+
+// brief reports whether the windows are too short for the resets, which are
+// whole seconds, to tell them apart.
+func (h *history) brief() bool { return !h.fraction && h.longest <= 5*time.Second }
+
+// ends are the ends of a limit's windows.
+type ends struct {
+	begun time.Time // the first line of the current one
+	// The end of the current one is the mean of what lines say: that of the first
+	// one, which took that long, and in sum what others add that took no longer.
+	end     time.Time
+	elapsed time.Duration
+	offset  time.Duration
+	lines   int64
+
+	low sighting // the first of the least that was left of it
+
+	between *hdrhistogram.Histogram // two ends
+	moved   int64                   // lines with a later end, before the window has ended
+	back    int64                   // lines with an earlier end than one before
+	lies    int64                   // requests that were admitted though nothing was left
+	rises   int64                   // lines with more than was left before, by a quarter of all
+	used    usage                   // after the first lines of the windows
+}
+
+// hear adds a line, whose reset may be off by rounding.
+func (w *ends) hear(s sighting, reset, rounding time.Duration, size float64, admitted int64) {
+	end, elapsed := s.at.Add(reset), s.told.Sub(s.start)
+	current := w.end
+	if w.lines > 0 {
+		current = current.Add(w.offset / time.Duration(w.lines))
+	}
+	off, tolerance := end.Sub(current), rounding+(elapsed+w.elapsed)/2
+	switch {
+	case w.lines == 0:
+	case off < -tolerance && s.start.Before(w.begun): // of the window before
+		w.used.admitted += admitted
+		return
+	case off < -tolerance:
+		w.back++
+		return
+	case off <= tolerance:
+		if elapsed <= w.elapsed { // or else it says less exactly when
+			w.offset += end.Sub(w.end)
+			w.lines++
+		}
+		w.used.admitted += admitted
+		if admitted > 0 && w.low.remaining < 1 && s.start.After(w.low.told) {
+			w.lies++
+		}
+		switch {
+		case s.remaining < w.low.remaining:
+			w.used.drop += w.low.remaining - s.remaining
+			w.low = s
+		case s.remaining > w.low.remaining+size/4 && s.start.After(w.low.told):
+			w.rises++
+		}
+		return
+	case s.at.Before(current.Add(-tolerance)):
+		w.moved++
+	default:
+		record(&w.between, off)
+	}
+	w.begun, w.end, w.elapsed, w.offset, w.lines, w.low = s.at, end, elapsed, 0, 1, s
 }

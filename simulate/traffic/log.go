@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -99,7 +100,7 @@ func newLog(host string) *Log {
 	return &Log{
 		host: strings.ToLower(host), hosts: map[string]int{}, codes: map[string]int{},
 		stops: map[string]int64{}, causes: map[string]int64{}, open: map[string]time.Time{},
-		announced: announced{limits: map[string]*history{}},
+		announced: announced{limits: map[limitKey]*history{}},
 		counts:    newBins(mostCounts, 10*time.Millisecond, (*count).add),
 		spans:     newBins(mostTimes, time.Second, (*times).add),
 	}
@@ -323,15 +324,18 @@ func common(names map[string]int) string {
 	return best
 }
 
-// hostList returns some hosts and how many attempts went to them.
+// hostList returns the most frequent hosts.
 func (l *Log) hostList() string {
+	all := slices.SortedFunc(maps.Keys(l.hosts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(l.hosts[b], l.hosts[a]), strings.Compare(a, b))
+	})
 	const few = 5
 	var parts []string
-	for _, host := range slices.Sorted(maps.Keys(l.hosts)) {
+	for _, host := range all[:min(len(all), few)] {
 		parts = append(parts, fmt.Sprintf("%q (%d)", host, l.hosts[host]))
 	}
-	if more := len(parts) - few; more > 0 {
-		parts = append(parts[:few], fmt.Sprintf("and %d more", more))
+	if len(all) > few {
+		parts = append(parts, fmt.Sprintf("and %d more", len(all)-few))
 	}
 	return strings.Join(parts, ", ")
 }
