@@ -208,3 +208,35 @@ func TestStreams(t *testing.T) {
 		}
 	})
 }
+
+// Whatever a server sends, nothing panics, and no delay is negative.
+func FuzzBodies(f *testing.F) {
+	for name := range all {
+		for _, said := range documented(&testing.T{}, filepath.Join("testdata", name+".txt")) {
+			f.Add(said.url, said.status, said.header.Get("Content-Type"), said.body)
+		}
+	}
+	f.Fuzz(func(t *testing.T, url string, status int, kind, body string) {
+		req, err := http.NewRequest("POST", url, nil)
+		if err != nil || req.URL.Host == "" {
+			return
+		}
+		resp := httpfake.Response(req, status, http.NoBody, "Content-Type", kind)
+		for name, s := range all {
+			if s.Peek != nil {
+				s.Peek(resp, []byte(body))
+			}
+			if s.Partition != nil && s.Partition(req) == "" {
+				t.Errorf("%s: no partition for %q", name, url)
+			}
+			if s.Policy != nil {
+				s.Policy(&awsretry.Attempt{Request: req, Response: resp, Body: []byte(body)})
+			}
+			if s.RetryAfter != nil {
+				if d, ok := s.RetryAfter(resp, []byte(body)); ok && d < 0 {
+					t.Errorf("%s: a delay of %v", name, d)
+				}
+			}
+		}
+	})
+}

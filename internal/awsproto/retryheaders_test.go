@@ -129,3 +129,35 @@ func TestOuterLoop(t *testing.T) {
 		}
 	}
 }
+
+// FuzzRetryAfter checks that no header shortens a delay or makes it overflow.
+func FuzzRetryAfter(f *testing.F) {
+	for _, seed := range []string{
+		"", "0", "1", "120", "-1", "+5", "1.5", "0.000", "0.0001", ".5", "5.", "1e9", "9223372036", "9223372037",
+		"18446744073709551617", "99999999999999999999999999", " 7 ", "7, 8", "0x10", "1_000", "٣", "NaN", "Inf",
+		"Sun, 01 Mar 2026 12:00:30 GMT", "Sunday, 01-Mar-26 12:00:30 GMT", "Sun Mar  1 12:00:30 2026",
+		"Sun, 01 Mar 2020 12:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT",
+	} {
+		f.Add(seed, "10", int64(time.Second))
+	}
+	f.Fuzz(func(t *testing.T, first, second string, delay int64) {
+		of := func(values ...string) time.Duration {
+			d, ok := RetryAfter(http.Header{"Retry-After": values}, noon)
+			if !ok {
+				t.Errorf("Retry-After %q is not found", values)
+			}
+			return d
+		}
+		one, other, both := of(first), of(second), of(first, second)
+		if one < 0 || other < 0 || both != max(one, other) {
+			t.Errorf("Retry-After %q: %v, %q: %v, both: %v", first, one, second, other, both)
+		}
+		d := time.Duration(max(delay, 0))
+		for _, value := range []string{first, second} {
+			got := AmzRetryAfter(http.Header{"X-Amz-Retry-After": {value}}, d)
+			if got < d || got-d > AmzRetryAfterSpan {
+				t.Errorf("X-Amz-Retry-After %q makes %v of %v", value, got, d)
+			}
+		}
+	})
+}
