@@ -3,14 +3,12 @@ package delivery
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -38,18 +36,11 @@ var bodyKinds = map[string]func(t *testing.T, text string) (req *http.Request, c
 		req := post(t, "http://a.example/", text)
 		body := httpfake.NewBody(req.Body)
 		req.Body = body
-		return req, func() int { return int(body.Closes()) }
+		return req, body.Closes
 	},
 	"stream": func(t *testing.T, text string) (*http.Request, func() int) {
 		body := httpfake.NewBody(iotest.HalfReader(strings.NewReader(text)))
-		req := stream(t, body)
-		return req, func() int { return int(body.Closes()) }
-	},
-	"stream with a length": func(t *testing.T, text string) (*http.Request, func() int) {
-		req := post(t, "http://a.example/", text)
-		body := httpfake.NewBody(iotest.DataErrReader(strings.NewReader(text)))
-		req.Body, req.GetBody = body, nil
-		return req, func() int { return int(body.Closes()) }
+		return stream(t, body), body.Closes
 	},
 	"file": func(t *testing.T, text string) (*http.Request, func() int) {
 		name := filepath.Join(t.TempDir(), "body")
@@ -66,53 +57,28 @@ var bodyKinds = map[string]func(t *testing.T, text string) (req *http.Request, c
 		req.Body, req.GetBody = file, nil
 		return req, func() int { return file.closed }
 	},
-	"reader without Close": func(t *testing.T, text string) (*http.Request, func() int) {
-		req := stream(t, io.NopCloser(strings.NewReader(text)))
-		return req, func() int { return 1 }
-	},
 }
 
 // The dead letter's body from GetBody is closed once, whether or not DeadLetter
 // closes it too.
 func TestBodyFromGetBodyIsClosed(t *testing.T) {
-	for name, closes := range map[string]bool{"left open": false, "closed": true} {
-		run(t, name, func(t *testing.T) {
-			var bodies []*httpfake.Body
-			req := post(t, "http://a.example/", "")
-			req.Body, req.ContentLength = io.NopCloser(oneWay("x")), 1
-			req.GetBody = func() (io.ReadCloser, error) {
-				bodies = append(bodies, httpfake.NewBody(strings.NewReader("x")))
-				return bodies[len(bodies)-1], nil
+	for _, closes := range []bool{false, true} {
+		var bodies []*httpfake.Body
+		req := post(t, "http://a.example/", "")
+		req.Body, req.ContentLength = io.NopCloser(oneWay("x")), 1
+		req.GetBody = func() (io.ReadCloser, error) {
+			bodies = append(bodies, httpfake.NewBody(strings.NewReader("x")))
+			return bodies[len(bodies)-1], nil
+		}
+		send(t, &Transport{Base: responding(404), DeadLetter: func(_ context.Context, dead DeadLetter) error {
+			if closes {
+				dead.Request.Body.Close()
 			}
-			send(t, &Transport{Base: responding(404), DeadLetter: func(_ context.Context, dead DeadLetter) error {
-				if closes {
-					dead.Request.Body.Close()
-				}
-				return nil
-			}}, req)
-			if len(bodies) != 1 || bodies[0].Closes() != 1 {
-				t.Errorf("%d bodies, the first closed %d times", len(bodies), bodies[0].Closes())
-			}
-		})
-	}
-}
-
-// A file is read in place, so that its length does not matter.
-func TestLongFilesAreDeadLettersWhole(t *testing.T) {
-	text := strings.Repeat("0123456789abcdef", 3*maxKept/16)
-	for _, kind := range []string{"file", "reader without Close"} {
-		run(t, kind, func(t *testing.T) {
-			req, _ := bodyKinds[kind](t, text)
-			whole := false
-			send(t, &Transport{Base: responding(503), DeadLetter: func(_ context.Context, dead DeadLetter) error {
-				got, err := receive(dead.Request)
-				whole = got.Body == text && err == nil
-				return err
-			}}, req)
-			if !whole {
-				t.Error("the dead letter has another body")
-			}
-		})
+			return nil
+		}}, req)
+		if len(bodies) != 1 || bodies[0].Closes() != 1 {
+			t.Errorf("%d bodies, the first closed %d times", len(bodies), bodies[0].Closes())
+		}
 	}
 }
 
@@ -120,23 +86,8 @@ func TestLongFilesAreDeadLettersWhole(t *testing.T) {
 // short, and a queue does not take it.
 func TestLostBodies(t *testing.T) {
 	broken := errors.New("disk error")
-	huge := oneWay(strings.Repeat("x", maxKept+1))
 	body := func(readers ...io.Reader) func(*http.Request) {
 		return func(req *http.Request) { req.Body, req.ContentLength = io.NopCloser(io.MultiReader(readers...)), -1 }
-	}
-	getBody := func(body io.ReadCloser, err error) func(*http.Request) {
-		return func(req *http.Request) {
-			req.Body, req.ContentLength = io.NopCloser(oneWay("hello")), 5
-			req.GetBody = func() (io.ReadCloser, error) { return body, err }
-		}
-	}
-	hangs := func(req *http.Request) {
-		req.Body, _ = io.Pipe()
-		req.ContentLength = -1
-	}
-	failsWithBody := func(req *http.Request) (*http.Response, error) {
-		_, err := receive(req)
-		return nil, err
 	}
 	for _, tt := range []struct {
 		name   string
@@ -144,18 +95,16 @@ func TestLostBodies(t *testing.T) {
 		change func(*http.Request)
 		want   error // besides ErrBody
 	}{
-		{"too long", always(503), body(huge), nil},
+		{"too long", always(503), body(oneWay(strings.Repeat("x", maxKept+1))), nil},
 		{"too long, as its length says", fixed(halfRead), func(req *http.Request) {
 			req.Body, req.ContentLength = io.NopCloser(oneWay(strings.Repeat("x", maxKept+1))), maxKept+1
 		}, nil},
 		{"its reader failed", always(503), body(oneWay("he"), iotest.ErrReader(broken)), broken},
-		{"its reader failed once", fixed(failsWithBody),
-			body(oneWay("he"), &failingOnce{err: broken}, oneWay("llo")), broken},
 		{"its reader fails in the rest", fixed(halfRead), body(oneWay("he"), iotest.ErrReader(broken)), broken},
-		{"its GetBody fails", always(404), getBody(nil, broken), broken},
-		{"its GetBody returns nothing", always(404), getBody(nil, nil), nil},
-		{"its reader hangs", fixed(hangingUp), hangs, nil},
-		{"its reader hangs for the rest", fixed(unread), hangs, nil},
+		{"its GetBody fails", always(404), func(req *http.Request) {
+			req.Body = io.NopCloser(oneWay("hello"))
+			req.GetBody = func() (io.ReadCloser, error) { return nil, broken }
+		}, broken},
 	} {
 		run(t, tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -171,25 +120,6 @@ func TestLostBodies(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A failingOnce reader fails, and then is at its end.
-type failingOnce struct{ err error }
-
-func (f *failingOnce) Read([]byte) (int, error) {
-	err := f.err
-	f.err = io.EOF
-	return 0, err
-}
-
-// hangingUp is a Base that responds while it still reads the body.
-func hangingUp(req *http.Request) (*http.Response, error) {
-	go func() {
-		io.Copy(io.Discard, req.Body)
-		req.Body.Close()
-	}()
-	time.Sleep(time.Second)
-	return respond(404, req), nil
 }
 
 // A stream that no attempt has begun to read is handed over as it is, whatever
@@ -308,111 +238,31 @@ func TestStreamIsKeptOnce(t *testing.T) {
 		runtime.ReadMemStats(&stats)
 		return int64(stats.HeapAlloc)
 	}
-	for _, tt := range []struct {
-		name string
-		size int64
-		lost bool
-	}{
-		{"as much as is kept", maxKept, false},
-		{"more than is kept", 4 * maxKept, true},
-	} {
-		run(t, tt.name, func(t *testing.T) {
-			req := stream(t, io.NopCloser(io.LimitReader(httpfake.Zeros, tt.size)))
-			before, kept := heap(), int64(0)
-			measure := func() { kept = max(kept, heap()-before) }
-			tr := &Transport{
-				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					io.CopyN(io.Discard, req.Body, maxKept)
-					measure()
-					io.Copy(io.Discard, req.Body)
-					req.Body.Close()
-					return respond(503, req), nil
-				}),
-				DeadLetter: func(_ context.Context, dead DeadLetter) error {
-					measure()
-					n, err := io.Copy(io.Discard, dead.Request.Body)
-					if tt.lost != errors.Is(err, ErrBody) || !tt.lost && n != tt.size {
-						t.Errorf("the dead letter has %d bytes, %v", n, err)
-					}
-					return nil
-				},
-			}
-			resp, err := tr.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp.Body.Close()
-			if kept < maxKept/2 || kept > maxKept+maxKept/4 {
-				t.Errorf("%d bytes are kept", kept)
-			}
-		})
-	}
-}
-
-// A rewound body takes a second for each Read. Its GetBody rewinds it, and must
-// not be called during a Read.
-type rewound struct {
-	*strings.Reader
-	reading atomic.Bool
-	during  atomic.Bool // GetBody or Close was called during a Read
-}
-
-func (r *rewound) Read(p []byte) (int, error) {
-	r.reading.Store(true)
-	defer r.reading.Store(false)
-	time.Sleep(time.Second)
-	return r.Reader.Read(p[:min(len(p), 2)])
-}
-
-func (r *rewound) Close() error {
-	r.during.Store(r.during.Load() || r.reading.Load())
-	return nil
-}
-
-func (r *rewound) getBody() (io.ReadCloser, error) {
-	r.during.Store(r.during.Load() || r.reading.Load())
-	_, err := r.Seek(0, io.SeekStart)
-	return r, err
-}
-
-// A dead letter has the whole body although Base still reads it when its last
-// response comes, and so does each retry.
-func TestDeadLetterOfABodyThatRewinds(t *testing.T) {
-	const text = "hello, world"
-	for _, closes := range []bool{false, true} {
-		run(t, fmt.Sprintf("Base closes it: %v", closes), func(t *testing.T) {
-			body := &rewound{Reader: strings.NewReader(text)}
-			req := post(t, "http://a.example/", "")
-			req.Body, req.GetBody, req.ContentLength = body, body.getBody, int64(len(text))
-			tr := &Transport{
-				Policy: testPolicy(t, `"numRetries":1,"minDelayTarget":1,"maxDelayTarget":1`),
-				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					go receive(req)
-					time.Sleep(2500 * time.Millisecond)
-					if closes {
-						req.Body.Close()
-					}
-					return respond(503, req), nil
-				}),
-				DeadLetter: func(_ context.Context, dead DeadLetter) error {
-					if got, err := receive(dead.Request); got.Body != text || err != nil || dead.Attempts != 2 {
-						t.Errorf("%q, %v after %d attempts", got.Body, err, dead.Attempts)
-					}
-					again, err := dead.Request.GetBody()
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got, err := io.ReadAll(again); string(got) != text || err != nil {
-						t.Errorf("again: %q, %v", got, err)
-					}
-					return again.Close()
-				},
-			}
-			resp, err := tr.RoundTrip(req)
-			if err != nil || resp.StatusCode != 503 || body.during.Load() {
-				t.Errorf("%v, %v; during a Read: %v", resp, err, body.during.Load())
-			}
-			time.Sleep(time.Minute)
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		before, kept := heap(), int64(0)
+		measure := func() { kept = max(kept, heap()-before) }
+		tr := &Transport{
+			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				io.Copy(io.Discard, req.Body)
+				req.Body.Close()
+				measure()
+				return respond(503, req), nil
+			}),
+			DeadLetter: func(_ context.Context, dead DeadLetter) error {
+				measure()
+				if n, err := io.Copy(io.Discard, dead.Request.Body); n != maxKept || err != nil {
+					t.Errorf("the dead letter has %d bytes, %v", n, err)
+				}
+				return nil
+			},
+		}
+		resp, err := tr.RoundTrip(stream(t, io.NopCloser(io.LimitReader(httpfake.Zeros, maxKept))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if kept < maxKept/2 || kept > maxKept+maxKept/4 {
+			t.Errorf("%d bytes are kept", kept)
+		}
+	})
 }

@@ -4,40 +4,30 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"example.com/awsretry/delivery/letters"
 	"example.com/awsretry/internal/httpfake"
 )
 
-// A slowBody gives one byte of text after each delay. At its end it may hang
-// until it is freed. Its Close must not come during a Read.
+// A slowBody gives one byte of text after each delay. Its Close must not come
+// during a Read.
 type slowBody struct {
 	text    io.Reader
 	delay   time.Duration
-	hangs   bool
 	reading atomic.Bool
 	closed  chan struct{}
-	freed   chan struct{}
 }
 
 func (b *slowBody) Read(p []byte) (int, error) {
 	b.reading.Store(true)
 	defer b.reading.Store(false)
 	time.Sleep(b.delay)
-	n, err := b.text.Read(p[:min(len(p), 1)])
-	if err == io.EOF && b.hangs {
-		<-b.freed
-	}
-	return n, err
+	return b.text.Read(p[:min(len(p), 1)])
 }
 
 func (b *slowBody) Close() error {
@@ -48,78 +38,49 @@ func (b *slowBody) Close() error {
 	return nil
 }
 
-// The body of a dead letter may be slow for as long as something comes.
+// The body of a dead letter may be slow for as long as something comes. One that
+// was given up stays lost, although its source goes on.
 func TestSlowBodiesOfDeadLetters(t *testing.T) {
 	const patience = defaultAttemptTimeout
 	for _, tt := range []struct {
 		name  string
-		body  *slowBody
-		whole bool
+		text  io.Reader
+		delay time.Duration
 		took  time.Duration
+		why   string // it is lost; "": it is whole
 	}{
-		{"steady", &slowBody{delay: 10 * time.Second}, true, 6 * 10 * time.Second},
-		{"nearly too slow", &slowBody{delay: patience - 1}, true, 6 * (patience - 1)},
-		{"too slow", &slowBody{delay: patience + 1}, false, patience},
-		{"hangs", &slowBody{delay: time.Second, hangs: true}, false, 5*time.Second + patience},
-		{"endless", &slowBody{delay: 10 * time.Second, text: httpfake.Zeros}, false, maxReading},
+		{"nearly too slow", strings.NewReader("hello"), patience - 1, 6 * (patience - 1), ""},
+		{"too slow", strings.NewReader("hello"), patience + 1, patience, "nothing of it came for 15s"},
+		{"endless", httpfake.Zeros, 10 * time.Second, maxReading, "it did not end within 1h0m0s"},
 	} {
-		for _, kind := range []string{"stream", "GetBody"} {
-			run(t, tt.name+"/"+kind, func(t *testing.T) {
-				body := &slowBody{text: tt.body.text, delay: tt.body.delay, hangs: tt.body.hangs}
-				body.closed, body.freed = make(chan struct{}), make(chan struct{})
-				if body.text == nil {
-					body.text = strings.NewReader("hello")
-				}
-				req := stream(t, body)
-				if kind == "GetBody" {
-					req.Body = io.NopCloser(oneWay("unread"))
-					req.GetBody = func() (io.ReadCloser, error) { return body, nil }
-				}
-				dir := t.TempDir()
-				tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: httpfake.Base(unread),
-					DeadLetter: (&letters.Dir{Path: dir}).Put}
+		run(t, tt.name, func(t *testing.T) {
+			body := &slowBody{text: tt.text, delay: tt.delay, closed: make(chan struct{})}
+			tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: httpfake.Base(unread)}
+			tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
 				start := time.Now()
-				_, err := tr.RoundTrip(req)
+				got, err := io.ReadAll(dead.Request.Body)
 				if took := time.Since(start); took != tt.took {
 					t.Errorf("it took %v, want %v", took, tt.took)
 				}
-				if !errors.Is(err, errRefused) || errors.Is(err, ErrBody) == tt.whole {
-					t.Errorf("got %v", err)
+				if tt.why == "" {
+					if string(got) != "hello" || err != nil {
+						t.Errorf("got %q, %v", got, err)
+					}
+					return nil
 				}
-				why := "nothing of it came for 15s"
-				if tt.took == maxReading {
-					why = "it did not end within 1h0m0s"
+				if !errors.Is(err, ErrBody) || !strings.Contains(err.Error(), tt.why) {
+					t.Errorf("got %v, want %q in it", err, tt.why)
 				}
-				if strings.Contains(err.Error(), why) == tt.whole {
-					t.Errorf("got %v, want %q in it", err, why)
+				time.Sleep(time.Hour)
+				if n, again := dead.Request.Body.Read(make([]byte, 1)); n != 0 || again != err {
+					t.Errorf("%v, then %d, %v", err, n, again)
 				}
-				healthy := responding(200)
-				(&letters.Dir{Path: dir}).Redrive(t.Context(), healthy, letters.RedriveOptions{})
-				if len(healthy.got) == 1 != tt.whole || tt.whole && healthy.got[0].Body != "hello" {
-					t.Errorf("arrived: %v", healthy.got)
-				}
-				close(body.freed)
-				<-body.closed // or the bubble reports a deadlock
-			})
-		}
-	}
-}
-
-// A body that was given up stays lost, although its source goes on.
-func TestGivenUpBodyStaysLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		body := &slowBody{delay: time.Minute, text: httpfake.Zeros, closed: make(chan struct{})}
-		req := stream(t, body)
-		tr := &Transport{Base: httpfake.Base(unread), DeadLetter: func(_ context.Context, dead DeadLetter) error {
-			_, first := dead.Request.Body.Read(make([]byte, 1))
-			time.Sleep(time.Hour)
-			if n, err := dead.Request.Body.Read(make([]byte, 1)); n != 0 || err != first || !errors.Is(err, ErrBody) {
-				t.Errorf("%v, then %d, %v", first, n, err)
+				return nil
 			}
-			return nil
-		}}
-		tr.RoundTrip(req)
-	})
+			tr.RoundTrip(stream(t, body))
+			<-body.closed // or the bubble reports a deadlock
+		})
+	}
 }
 
 // A waitingBody hangs after its first bytes, and its Close waits for the Read.
@@ -182,43 +143,5 @@ func TestCloseThatWaitsForARead(t *testing.T) {
 				t.Errorf("got %v, %v in %v, want ErrBody in %v", resp, err, took, tt.took)
 			}
 		})
-	}
-}
-
-// readIt is a DeadLetter that reads the request's body.
-func readIt(_ context.Context, dead DeadLetter) error {
-	_, err := receive(dead.Request)
-	return err
-}
-
-// RoundTrip also returns with net/http's own body of a server's request.
-func TestForwardedRequestThatStalls(t *testing.T) {
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Connection", "close")
-		w.WriteHeader(http.StatusBadRequest)
-	}))
-	defer refusing.Close()
-	tr := &Transport{AttemptTimeout: 50 * time.Millisecond, DeadLetter: readIt}
-	returned := make(chan error, 1)
-	forwarding := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		req := post(t, refusing.URL, "")
-		req.Body, req.GetBody, req.ContentLength = r.Body, nil, r.ContentLength
-		_, err := tr.RoundTrip(req)
-		returned <- err
-	}))
-	defer forwarding.Close()
-	conn, err := net.Dial("tcp", forwarding.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 100\r\n\r\nbegin")
-	select {
-	case err := <-returned:
-		if !errors.Is(err, ErrBody) {
-			t.Errorf("got %v", err)
-		}
-	case <-time.After(time.Minute):
-		t.Error("RoundTrip has not returned after a minute")
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"example.com/awsretry/delivery/letters"
 	"example.com/awsretry/internal/httpfake"
 )
@@ -65,37 +63,5 @@ func TestFromStreamToDiskToServer(t *testing.T) {
 				t.Errorf("%s is left", left)
 			}
 		})
-	}
-}
-
-// A letter is sent where its request was, whatever its request line says.
-func TestOpaqueLettersArrive(t *testing.T) {
-	var lines []string
-	status := 503
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		lines = append(lines, req.RequestURI+" "+req.Host)
-		w.WriteHeader(status)
-	}))
-	defer server.Close()
-	dir := t.TempDir()
-	tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: server.Client().Transport,
-		DeadLetter: (&letters.Dir{Path: dir}).Put}
-	for _, opaque := range []string{"//a.example/a%2Fb", "/a%2Fb"} {
-		req := post(t, server.URL, "x")
-		req.URL.Opaque, req.URL.RawQuery, req.Host = opaque, "y=1", "a.example"
-		resp, err := tr.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-	}
-	status = 200
-	done, err := (&letters.Dir{Path: dir}).Redrive(t.Context(), server.Client().Transport, letters.RedriveOptions{})
-	if done != (letters.Counts{Delivered: 2}) || err != nil {
-		t.Errorf("got %+v, %v", done, err)
-	}
-	want := []string{"http://a.example/a%2Fb?y=1 a.example", "/a%2Fb?y=1 a.example"}
-	if diff := cmp.Diff(append(want, want...), lines); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
