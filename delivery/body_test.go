@@ -89,34 +89,43 @@ func TestLostBodies(t *testing.T) {
 	body := func(readers ...io.Reader) func(*http.Request) {
 		return func(req *http.Request) { req.Body, req.ContentLength = io.NopCloser(io.MultiReader(readers...)), -1 }
 	}
+	hangs := func(req *http.Request) {
+		req.Body, _ = io.Pipe()
+		req.ContentLength = -1
+	}
 	for _, tt := range []struct {
 		name   string
-		base   func() http.RoundTripper
+		base   http.RoundTripper
 		change func(*http.Request)
 		want   error // besides ErrBody
+		took   time.Duration
 	}{
-		{"too long", always(503), body(oneWay(strings.Repeat("x", maxKept+1))), nil},
-		{"too long, as its length says", fixed(halfRead), func(req *http.Request) {
+		{"too long", responding(503), body(oneWay(strings.Repeat("x", maxKept+1))), nil, 0},
+		{"too long, as its length says", httpfake.Base(halfRead), func(req *http.Request) {
 			req.Body, req.ContentLength = io.NopCloser(oneWay(strings.Repeat("x", maxKept+1))), maxKept+1
-		}, nil},
-		{"its reader failed", always(503), body(oneWay("he"), iotest.ErrReader(broken)), broken},
-		{"its reader fails in the rest", fixed(halfRead), body(oneWay("he"), iotest.ErrReader(broken)), broken},
-		{"its GetBody fails", always(404), func(req *http.Request) {
+		}, nil, 0},
+		{"its reader failed", responding(503), body(oneWay("he"), iotest.ErrReader(broken)), broken, 0},
+		{"its reader fails in the rest", httpfake.Base(halfRead), body(oneWay("he"), iotest.ErrReader(broken)), broken, 0},
+		{"its GetBody fails", responding(404), func(req *http.Request) {
 			req.Body = io.NopCloser(oneWay("hello"))
 			req.GetBody = func() (io.ReadCloser, error) { return nil, broken }
-		}, broken},
+		}, broken, 0},
+		{"its reader hangs", httpfake.Base(hangingUp), hangs, nil, time.Second + defaultAttemptTimeout},
+		{"its reader hangs for the rest", httpfake.Base(unread), hangs, nil, defaultAttemptTimeout},
 	} {
 		run(t, tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			req := post(t, "http://a.example/", "hello")
 			req.GetBody = nil
 			tt.change(req)
-			resp, err := (&Transport{Base: tt.base(), DeadLetter: (&letters.Dir{Path: dir}).Put}).RoundTrip(req)
+			tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: tt.base, DeadLetter: (&letters.Dir{Path: dir}).Put}
+			start := time.Now()
+			resp, err := tr.RoundTrip(req)
 			if resp != nil || !errors.Is(err, ErrBody) || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("got %v, %v", resp, err)
 			}
-			if left := entries(t, dir); len(left) > 0 {
-				t.Errorf("%s was left", left)
+			if took, left := time.Since(start), entries(t, dir); took != tt.took || len(left) > 0 {
+				t.Errorf("it took %v, want %v; %s was left", took, tt.took, left)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -31,38 +32,35 @@ func TestDeadLetters(t *testing.T) {
 	const text = "the request's body"
 	type key struct{}
 	for _, tt := range []struct {
-		name        string
-		base        func() http.RoundTripper
-		canceled    bool
-		cancelAfter time.Duration
-		attempts    int
-		reason      string
-		status      int
-		err         error
-		body        string // of the response
+		name     string
+		base     func() http.RoundTripper
+		cancel   time.Duration // when the caller gives up, -1: before; 0: not
+		attempts int
+		reason   string
+		status   int
+		err      error
 	}{
-		{name: "permanent", base: always(404), attempts: 1, reason: "permanent", status: 404, body: "the response"},
-		{name: "permanent at the second", base: always(503, 400), attempts: 2, reason: "permanent", status: 400,
-			body: "the response"},
-		{name: "exhausted", base: always(503), attempts: 4, reason: "max_attempts", status: 503, body: "the response"},
+		{name: "permanent", base: always(404), attempts: 1, reason: "permanent", status: 404},
+		{name: "exhausted", base: always(503), attempts: 4, reason: "max_attempts", status: 503},
 		{name: "no connection", base: always(0), attempts: 4, reason: "max_attempts", err: errRefused},
 		{name: "nothing was read", base: fixed(unread), attempts: 4, reason: "max_attempts", err: errRefused},
 		{name: "half was read", base: fixed(halfRead), attempts: 4, reason: "max_attempts", status: 503},
-		{name: "canceled before", base: always(200), canceled: true, reason: "canceled", err: errWentHome},
-		{name: "canceled in a delay", base: always(503), canceled: true, cancelAfter: 30 * time.Second,
-			attempts: 2, reason: "canceled", err: errWentHome},
-		{name: "canceled in an attempt", base: fixed(canceledIn), canceled: true, cancelAfter: 5 * time.Second,
-			attempts: 1, reason: "canceled", err: context.Canceled},
+		{name: "canceled before", base: always(200), cancel: -1, reason: "canceled", err: errWentHome},
+		{name: "canceled in a delay", base: always(503), cancel: 30 * time.Second, attempts: 2, reason: "canceled",
+			err: errWentHome},
+		{name: "canceled in an attempt", base: fixed(canceledIn), cancel: 5 * time.Second, attempts: 1,
+			reason: "canceled", err: context.Canceled},
 	} {
 		for kind, newRequest := range bodyKinds {
 			run(t, tt.name+"/"+kind, func(t *testing.T) {
 				req, closed := newRequest(t, text)
 				ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "here"))
 				defer cancel(nil)
-				if tt.canceled && tt.cancelAfter == 0 {
+				switch {
+				case tt.cancel < 0:
 					cancel(errWentHome)
-				} else if tt.canceled {
-					time.AfterFunc(tt.cancelAfter, func() { cancel(errWentHome) })
+				case tt.cancel > 0:
+					time.AfterFunc(tt.cancel, func() { cancel(errWentHome) })
 				}
 				letters := 0
 				tr := &Transport{Base: tt.base(), Jitter: awsretry.NoJitter}
@@ -75,32 +73,26 @@ func TestDeadLetters(t *testing.T) {
 					if dead.Request.GetBody == nil && kind != "stream" {
 						t.Error("there is no GetBody")
 					}
-					if dead.Attempts != tt.attempts || dead.Reason != tt.reason {
-						t.Errorf("got %d attempts, %q", dead.Attempts, dead.Reason)
+					if dead.Attempts != tt.attempts || dead.Reason != tt.reason ||
+						!errors.Is(dead.Err, tt.err) || (dead.Err == nil) != (tt.err == nil) {
+						t.Errorf("got %+v", dead)
 					}
-					if !errors.Is(dead.Err, tt.err) || (dead.Err == nil) != (tt.err == nil) {
-						t.Errorf("got %v, want %v", dead.Err, tt.err)
-					}
-					if status := statusOf(dead.Response); status != tt.status {
-						t.Errorf("got %d", status)
-					}
-					if dead.Response != nil && dead.Response.Body != http.NoBody {
-						t.Error("the dead letter has the caller's response body")
+					if (dead.Response != nil) != (tt.status > 0) || dead.Response != nil &&
+						(dead.Response.StatusCode != tt.status || dead.Response.Body != http.NoBody) {
+						t.Errorf("the response is %+v", dead.Response)
 					}
 					return nil
 				}
 				resp, err := tr.RoundTrip(req.WithContext(ctx))
-				if letters != 1 {
-					t.Errorf("%d dead letters", letters)
-				}
-				if !errors.Is(err, tt.err) {
-					t.Errorf("got %v, want %v", err, tt.err)
+				if letters != 1 || !errors.Is(err, tt.err) {
+					t.Errorf("%d dead letters, %v", letters, err)
 				}
 				if last, ok := awsretry.Outcome(resp); ok != (resp != nil) || string(last.Stop) != tt.reason && ok {
 					t.Errorf("the outcome of the response is %q, %v", last.Stop, ok)
 				}
 				if resp != nil {
-					if body, err := io.ReadAll(resp.Body); string(body) != tt.body || err != nil {
+					body, err := io.ReadAll(resp.Body)
+					if err != nil || string(body) != "the response" && tt.name != "half was read" {
 						t.Errorf("the response body is %q, %v", body, err)
 					}
 					resp.Body.Close()
@@ -112,13 +104,6 @@ func TestDeadLetters(t *testing.T) {
 			})
 		}
 	}
-}
-
-func statusOf(resp *http.Response) int {
-	if resp == nil {
-		return 0
-	}
-	return resp.StatusCode
 }
 
 // checkRequest checks the request of a dead letter.
@@ -216,28 +201,41 @@ func TestDeadLetterThatFails(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		status int
+		panics bool
 		text   string
 	}{
-		{"a server error", 503,
+		{"a server error", 503, false,
 			"delivery: got 503 Service Unavailable; and the dead letter was not taken: disk full"},
-		{"no connection", 0, "connection refused; and the dead letter was not taken: disk full"},
+		{"no connection", 0, false, "connection refused; and the dead letter was not taken: disk full"},
+		{"it panics", 404, true, ""},
 	} {
 		run(t, tt.name, func(t *testing.T) {
 			end := responding(tt.status)
-			tr := &Transport{Base: end, DeadLetter: func(context.Context, DeadLetter) error { return full }}
-			resp, err := tr.RoundTrip(post(t, "http://a.example/?token=secret", "x"))
-			if resp != nil || err == nil || !strings.HasSuffix(err.Error(), tt.text) || !errors.Is(err, full) {
-				t.Fatalf("got %v, %v", resp, err)
+			tr := &Transport{Base: end, DeadLetter: func(context.Context, DeadLetter) error {
+				if tt.panics {
+					panic("boom")
+				}
+				return full
+			}}
+			req, closed := bodyKinds["stream"](t, "x")
+			var resp *http.Response
+			var err error
+			if p := httpfake.Recovered(func() { resp, err = tr.RoundTrip(req) }); (p == "boom") != tt.panics {
+				t.Errorf("recovered %v", p)
 			}
-			var e *awsretry.Error
-			if noConnection := tt.status == 0; noConnection != errors.Is(err, errRefused) ||
-				noConnection != errors.As(err, &e) {
+			if resp != nil || !tt.panics && (!strings.HasSuffix(fmt.Sprint(err), tt.text) || !errors.Is(err, full)) {
+				t.Errorf("got %v, %v", resp, err)
+			}
+			if errors.Is(err, errRefused) != (tt.status == 0) || errors.As(err, new(*awsretry.Error)) != (tt.status == 0) {
 				t.Errorf("got %v", err)
 			}
 			for n, body := range end.bodies {
 				if body.Closes() != 1 {
 					t.Errorf("response %d was closed %d times", n, body.Closes())
 				}
+			}
+			if closed() != 1 {
+				t.Errorf("the request's body was closed %d times", closed())
 			}
 		})
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -79,69 +77,6 @@ func TestSlowBodiesOfDeadLetters(t *testing.T) {
 			}
 			tr.RoundTrip(stream(t, body))
 			<-body.closed // or the bubble reports a deadlock
-		})
-	}
-}
-
-// A waitingBody hangs after its first bytes, and its Close waits for the Read.
-// So does the body of a server's request whose client stalls.
-type waitingBody struct {
-	begin   io.Reader
-	reading chan struct{} // a mutex that synctest can wait for
-	freed   chan struct{} // ends the Read
-}
-
-func newWaitingBody() *waitingBody {
-	return &waitingBody{strings.NewReader("begin"), make(chan struct{}, 1), make(chan struct{})}
-}
-
-func (b *waitingBody) Read(p []byte) (int, error) {
-	b.reading <- struct{}{}
-	defer func() { <-b.reading }()
-	if n, err := b.begin.Read(p); err == nil {
-		return n, nil
-	}
-	<-b.freed
-	return 0, io.ErrUnexpectedEOF
-}
-
-func (b *waitingBody) Close() error {
-	b.reading <- struct{}{}
-	<-b.reading
-	return nil
-}
-
-// RoundTrip returns although the body's Close waits for a Read that hangs.
-func TestCloseThatWaitsForARead(t *testing.T) {
-	fromGetBody := func(req *http.Request) {
-		body := req.Body
-		req.Body, req.GetBody = io.NopCloser(oneWay("x")), func() (io.ReadCloser, error) { return body, nil }
-	}
-	for _, tt := range []struct {
-		name   string
-		base   httpfake.Base
-		change func(*http.Request)
-		took   time.Duration
-	}{
-		{"Base reads it", hangingUp, nil, time.Second + defaultAttemptTimeout},
-		{"DeadLetter reads it", unread, nil, defaultAttemptTimeout},
-		{"DeadLetter reads it from GetBody", unread, fromGetBody, defaultAttemptTimeout},
-	} {
-		run(t, tt.name, func(t *testing.T) {
-			body := newWaitingBody()
-			free := sync.OnceFunc(func() { close(body.freed) })
-			time.AfterFunc(time.Hour, free) // so that a RoundTrip that waits returns
-			defer free()
-			req := stream(t, body)
-			if tt.change != nil {
-				tt.change(req)
-			}
-			tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: tt.base, DeadLetter: readIt}
-			start := time.Now()
-			resp, err := tr.RoundTrip(req)
-			if took := time.Since(start); resp != nil || !errors.Is(err, ErrBody) || took != tt.took {
-				t.Errorf("got %v, %v in %v, want ErrBody in %v", resp, err, took, tt.took)
-			}
 		})
 	}
 }

@@ -15,54 +15,38 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// A timedReader ends with its context, and calls end at its end.
-type timedReader struct {
-	io.Reader
-	end func()
-	ctx context.Context
-}
-
-func (r *timedReader) Read(p []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, r.ctx.Err()
-	}
-	n, err := r.Reader.Read(p)
-	if err == io.EOF {
-		r.end()
-	}
-	return n, err
-}
-
 // The attempt's time-out does not cut off a response while DeadLetter runs.
 func TestSlowDeadLetterKeepsTheResponseWhole(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		size int
-		took time.Duration // by DeadLetter
-	}{
-		{"as long as what is read ahead", maxReadAhead, time.Hour},
-		{"longer", maxReadAhead + 1, 0},
-	} {
-		run(t, tt.name, func(t *testing.T) {
+	for size, took := range map[int]time.Duration{maxReadAhead: time.Hour, maxReadAhead + 1: 0} {
+		run(t, strconv.Itoa(size), func(t *testing.T) {
 			trailer := http.Header{}
+			text := strings.NewReader(strings.Repeat("x", size))
 			var response *httpfake.Body
 			tr := &Transport{
 				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					text := strings.NewReader(strings.Repeat("x", tt.size))
-					response = httpfake.NewBody(&timedReader{text, func() { trailer.Set("X", "y") }, req.Context()})
+					response = httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
+						if err := req.Context().Err(); err != nil {
+							return 0, err
+						}
+						n, err := text.Read(p)
+						if err == io.EOF {
+							trailer.Set("X", "y")
+						}
+						return n, err
+					}))
 					resp := respond(404, req)
 					resp.Body, resp.Trailer = response, trailer
 					return resp, nil
 				}),
-				DeadLetter: func(context.Context, DeadLetter) error { time.Sleep(tt.took); return nil },
+				DeadLetter: func(context.Context, DeadLetter) error { time.Sleep(took); return nil },
 			}
 			resp, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			body, err := io.ReadAll(resp.Body)
-			if err != nil || len(body) != tt.size || resp.Trailer.Get("X") != "y" {
-				t.Errorf("%d bytes of %d, trailer %v, %v", len(body), tt.size, resp.Trailer, err)
+			if err != nil || len(body) != size || resp.Trailer.Get("X") != "y" {
+				t.Errorf("%d bytes of %d, trailer %v, %v", len(body), size, resp.Trailer, err)
 			}
 			if resp.Body.Close(); response.Closes() != 1 {
 				t.Errorf("the response was closed %d times", response.Closes())
