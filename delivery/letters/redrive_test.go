@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,7 +22,8 @@ import (
 
 func TestRedrive(t *testing.T) {
 	dir := t.TempDir()
-	fill(t, dir, "200", "503", "204", "refused", "302", "400", "nothing", "299")
+	bodies := []string{"200", "503", "204", "refused", "302", "nothing", "299"}
+	fill(t, dir, bodies...)
 	names := entries(t, dir)
 	write(t, dir, "0-foreign.txt", "hello")
 	write(t, dir, "1-broken.letter", "hello")
@@ -30,69 +32,54 @@ func TestRedrive(t *testing.T) {
 
 	refused := errors.New("connection refused")
 	var got []string
-	var bodies []*httpfake.Body
-	var texts []*strings.Reader // of the bodies
+	var responses []*httpfake.Body
 	done, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		if err != nil {
 			return nil, err
 		}
-		got = append(got, s.Body)
-		var status int
-		if _, err := fmt.Sscan(s.Body, &status); err != nil {
-			if s.Body == "refused" {
-				return nil, refused
-			}
+		switch got = append(got, s.Body); s.Body {
+		case "refused":
+			return nil, refused
+		case "nothing":
 			return nil, nil
 		}
-		text := strings.NewReader("the response")
-		body := httpfake.NewBody(text)
-		bodies, texts = append(bodies, body), append(texts, text)
+		status, err := strconv.Atoi(s.Body)
 		resp := respond(status, req)
-		resp.Body = body
-		return resp, nil
+		body := httpfake.NewBody(strings.NewReader("the response"))
+		responses, resp.Body = append(responses, body), body
+		return resp, err
 	})
-	if diff := cmp.Diff([]string{"200", "503", "204", "refused", "302", "400", "nothing", "299"}, got); diff != "" {
+	if diff := cmp.Diff(bodies, got); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
-	if want := (Counts{Delivered: 3, Kept: 5, Broken: 4}); done != want {
-		t.Errorf("got %+v, want %+v", done, want)
+	if want := (Counts{Delivered: 3, Kept: 4, Broken: 4}); done != want || !errors.Is(err, refused) {
+		t.Errorf("got %+v, %v; want %+v", done, err, want)
 	}
-	for n, body := range bodies {
-		if rest := texts[n].Len(); rest > 0 || body.Closes() != 1 {
-			t.Errorf("response %d: %d bytes not read, closed %d times", n, rest, body.Closes())
-		}
-	}
-	if !errors.Is(err, refused) {
-		t.Errorf("got %v, want %v in it", err, refused)
-	}
-	lines := strings.Split(fmt.Sprint(err), "\n")
-	want := []string{
-		"0-foreign.txt: not a dead letter",
-		"1-broken.letter: not a whole dead letter",
-		"1-link.letter: not a dead letter",
-		"2-folder.letter: not a dead letter",
-		names[1] + ": got 503 Service Unavailable",
-		names[3] + ": connection refused",
-		names[4] + ": got 302 Found",
-		names[5] + ": got 400 Bad Request",
-		names[6] + ": rt returned neither",
-	}
-	if len(lines) != len(want) {
-		t.Fatalf("got %q", lines)
-	}
-	for i := range lines {
-		want := "letters: Redrive: " + filepath.Join(dir, want[i])
-		if !strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], "secret") {
-			t.Errorf("got  %s\nwant %s", lines[i], want)
+	for n, body := range responses {
+		if body.Reads() < 2 || body.Closes() != 1 { // to its end
+			t.Errorf("response %d: read %d times, closed %d times", n, body.Reads(), body.Closes())
 		}
 	}
 	left := []string{
-		"0-foreign.txt", "1-broken.letter", "1-link.letter", "2-folder.letter",
-		names[1], names[3], names[4], names[5], names[6],
+		"0-foreign.txt", "1-broken.letter", "1-link.letter", "2-folder.letter", names[1], names[3], names[4], names[5],
 	}
 	if diff := cmp.Diff(left, entries(t, dir)); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
+	}
+	why := []string{
+		"not a dead letter", "not a whole dead letter", "not a dead letter", "not a dead letter",
+		"got 503 Service Unavailable", "connection refused", "got 302 Found", "rt returned neither",
+	}
+	lines := strings.Split(fmt.Sprint(err), "\n")
+	if len(lines) != len(why) {
+		t.Fatalf("got %q", lines)
+	}
+	for i, line := range lines {
+		want := "letters: Redrive: " + filepath.Join(dir, left[i]) + ": " + why[i]
+		if !strings.HasPrefix(line, want) || strings.Contains(line, "secret") {
+			t.Errorf("got  %s\nwant %s", line, want)
+		}
 	}
 }
 
@@ -136,39 +123,16 @@ func TestRedrivesAtOnce(t *testing.T) {
 		t.Skip("this system has no file locks")
 	}
 	dir := t.TempDir()
-	const letters, runs = 40, 8
-	var bodies []string
-	for n := range letters {
-		bodies = append(bodies, fmt.Sprint(n))
-	}
-	fill(t, dir, bodies...)
-	var mu sync.Mutex
-	got := map[string]int{}
-	var delivered atomic.Int64
+	const letters = 40
+	fill(t, dir, strings.Fields(strings.Repeat("x ", letters))...)
+	var sent atomic.Int64
 	var wg sync.WaitGroup
-	for range runs {
-		wg.Go(func() {
-			done, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
-				s, err := receive(req)
-				mu.Lock()
-				got[s.Body]++
-				mu.Unlock()
-				return respond(200, req), err
-			})
-			if err != nil || done.Kept+done.Broken > 0 {
-				t.Errorf("got %+v, %v", done, err)
-			}
-			delivered.Add(int64(done.Delivered))
-		})
+	for range 8 {
+		wg.Go(func() { sent.Add(int64(collect(t, dir)["x"])) })
 	}
 	wg.Wait()
-	for _, body := range bodies {
-		if got[body] != 1 {
-			t.Errorf("letter %s was sent %d times", body, got[body])
-		}
-	}
-	if delivered.Load() != letters || len(entries(t, dir)) > 0 {
-		t.Errorf("%d delivered, %d left", delivered.Load(), len(entries(t, dir)))
+	if left := entries(t, dir); sent.Load() != letters || len(left) > 0 {
+		t.Errorf("%d letters were sent %d times, and %d are left", letters, sent.Load(), len(left))
 	}
 }
 
@@ -204,20 +168,12 @@ func TestStillAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if !stillAt(path, f) {
-		t.Error("false for an untouched file")
-	}
-	if err := os.Rename(filepath.Join(dir, "b"), path); err != nil {
-		t.Fatal(err)
-	}
-	if stillAt(path, f) {
-		t.Error("true for a replaced file")
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if stillAt(path, f) {
-		t.Error("true for a deleted file")
+	untouched := stillAt(path, f)
+	os.Rename(filepath.Join(dir, "b"), path)
+	replaced := stillAt(path, f)
+	os.Remove(path)
+	if deleted := stillAt(path, f); !untouched || replaced || deleted {
+		t.Errorf("untouched: %v, replaced: %v, deleted: %v", untouched, replaced, deleted)
 	}
 }
 

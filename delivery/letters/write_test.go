@@ -1,7 +1,6 @@
 package letters
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -16,7 +15,6 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 		want   string
 	}{
 		"a line break in a value": {func(r *http.Request) { r.Header.Set("X", "a\r\nEvil: b") }, "a line break"},
-		"a line break in a name":  {func(r *http.Request) { r.Header["X\n"] = []string{"a"} }, "a line break"},
 		"a colon in a name":       {func(r *http.Request) { r.Header["X: y"] = []string{"a"} }, "not a header name"},
 		"an empty name":           {func(r *http.Request) { r.Header[""] = []string{"a"} }, "not a header name"},
 		"a method of two words":   {func(r *http.Request) { r.Method = "GET /" }, "method"},
@@ -29,20 +27,15 @@ func TestRequestsThatCannotBeWritten(t *testing.T) {
 		"a body that is short": {func(r *http.Request) { r.ContentLength = 6 }, "ContentLength is 6"},
 		"a body that is long":  {func(r *http.Request) { r.ContentLength = 4 }, "ContentLength is 4"},
 		"no body at all":       {func(r *http.Request) { r.Body = nil }, "ContentLength is 5 and there is no body"},
-		"a reader that fails": {
-			func(r *http.Request) { r.Body = io.NopCloser(iotest.ErrReader(io.ErrNoProgress)) },
-			"multiple Read",
-		},
-		"a body that is lost": {
-			func(r *http.Request) {
-				r.Body, r.ContentLength = io.NopCloser(iotest.ErrReader(errors.New("cannot be read again"))), -1
-			},
-			"cannot be read again",
-		},
-		"a header that is long": {
-			func(r *http.Request) { r.Header.Set("X", strings.Repeat("x", maxHead)) },
-			"at most 1048576",
-		},
+		"a reader that fails": {func(r *http.Request) {
+			r.Body = io.NopCloser(iotest.ErrReader(io.ErrNoProgress))
+		}, "multiple Read"},
+		"a stream that fails": {func(r *http.Request) {
+			r.Body, r.ContentLength = io.NopCloser(iotest.ErrReader(io.ErrNoProgress)), -1
+		}, "multiple Read"},
+		"a header that is long": {func(r *http.Request) {
+			r.Header.Set("X", strings.Repeat("x", maxHead))
+		}, "at most 1048576"},
 		"a trailer that is long": {func(r *http.Request) {
 			r.ContentLength, r.Trailer = -1, http.Header{"X": {longestTrailer + "x"}}
 		}, "at most 1048576"},
@@ -85,7 +78,6 @@ func TestPublicURL(t *testing.T) {
 			"https://a.example/a"},
 		{url.URL{Scheme: "https", Host: "a.example", Opaque: "//secret@b.example?secret"}, "https://a.example/"},
 		{url.URL{Scheme: "https", Host: "a.example", Opaque: "secret"}, "https://a.example"},
-		{url.URL{Scheme: "https", Opaque: "secret"}, "https:"},
 	} {
 		t.Run(test.url.String(), func(t *testing.T) {
 			if got := publicURL(&test.url); got != test.want {
