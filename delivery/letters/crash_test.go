@@ -19,23 +19,36 @@ import (
 // Sync, the folder's names as of its last syncDir.
 type watchedDisk struct {
 	osDisk
-	dir   string
-	after func(op string) // nil: nothing
-
-	failing string // the operation that returns err
-	err     error
+	dir    string
+	before func(op string) error // its error is that of the operation; nil: not called
+	after  func(op string)       // nil: not called
 
 	synced  map[string][]byte // the files as of their last Sync
 	durable map[string][]byte // the folder after a power failure
+	pending map[string]string // by parent, the folder in it that was made after the parent was last synced
 }
 
 func watch(dir string) *watchedDisk {
-	return &watchedDisk{dir: dir, synced: map[string][]byte{}, durable: map[string][]byte{}}
+	return &watchedDisk{
+		dir: dir, synced: map[string][]byte{}, durable: map[string][]byte{}, pending: map[string]string{},
+	}
+}
+
+// failing returns a before that fails in one operation.
+func failing(op string, err error) func(string) error {
+	return func(step string) error {
+		if step == op {
+			return err
+		}
+		return nil
+	}
 }
 
 func (d *watchedDisk) step(op string, do func() error) error {
-	if op == d.failing {
-		return d.err
+	if d.before != nil {
+		if err := d.before(op); err != nil {
+			return err
+		}
 	}
 	if err := do(); err != nil {
 		return err
@@ -44,6 +57,31 @@ func (d *watchedDisk) step(op string, do func() error) error {
 		d.after(op)
 	}
 	return nil
+}
+
+func (d *watchedDisk) mkdir(path string) error {
+	return d.step("mkdir", func() error {
+		if err := d.osDisk.mkdir(path); err != nil {
+			return err
+		}
+		made := realPath(path)
+		if above := filepath.Dir(made); d.pending[filepath.Dir(above)] == above {
+			return fmt.Errorf("%s was made in a folder that is not durable", path)
+		}
+		d.pending[filepath.Dir(made)] = made
+		return nil
+	})
+}
+
+func realPath(path string) string {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		panic(err)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		panic(err)
+	}
+	return path
 }
 
 func (d *watchedDisk) create(path string) (f diskFile, err error) {
@@ -72,7 +110,10 @@ func (d *watchedDisk) remove(path string) error {
 
 func (d *watchedDisk) syncDir(dir string) error {
 	return d.step("syncDir", func() error {
-		d.durable = maps.Clone(d.synced)
+		delete(d.pending, realPath(dir))
+		if dir == d.dir {
+			d.durable = maps.Clone(d.synced)
+		}
 		return d.osDisk.syncDir(dir)
 	})
 }
@@ -216,7 +257,7 @@ func TestDiskFailuresOfTheQueue(t *testing.T) {
 			disk := watch(dir)
 			q := &Dir{Path: dir}
 			put(t, q, disk, post(t, "http://a.example", "first"))
-			disk.failing, disk.err = op, full
+			disk.before = failing(op, full)
 			err := q.put(t.Context(), disk, DeadLetter{Request: post(t, "http://a.example", "second")})
 			if !errors.Is(err, full) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("got %v, want the failure and the file's name", err)
@@ -249,7 +290,7 @@ func TestRedriveStopsIfItCannotDelete(t *testing.T) {
 			fill(t, dir, "1", "2", "3")
 			oldest := entries(t, dir)[0]
 			disk, readOnly, sent := watch(dir), errors.New("read-only"), 0
-			disk.failing, disk.err = tt.op, readOnly
+			disk.before = failing(tt.op, readOnly)
 			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				sent++
 				return ok(req)

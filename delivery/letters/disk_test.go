@@ -6,65 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"example.com/awsretry/internal/httpfake"
 )
-
-// A foldersDisk is the real one until a crash. It knows which folders a power
-// failure would take away.
-type foldersDisk struct {
-	osDisk
-	pending map[string]string // by parent, the folder in it that was made after the parent was last synced
-	left    int               // steps before the crash
-}
-
-var errCrash = errors.New("crash")
-
-func (d *foldersDisk) step() error {
-	if d.left--; d.left < 0 {
-		return errCrash
-	}
-	return nil
-}
-
-func (d *foldersDisk) mkdir(path string) error {
-	if err := d.step(); err != nil {
-		return err
-	}
-	if err := d.osDisk.mkdir(path); err != nil {
-		return err
-	}
-	made := realPath(path)
-	if above := filepath.Dir(made); d.pending[filepath.Dir(above)] == above {
-		return fmt.Errorf("%s was made in a folder that is not durable", path)
-	}
-	d.pending[filepath.Dir(made)] = made
-	return nil
-}
-
-func realPath(path string) string {
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		panic(err)
-	}
-	if path, err = filepath.Abs(path); err != nil {
-		panic(err)
-	}
-	return path
-}
-
-func (d *foldersDisk) syncDir(dir string) error {
-	if err := d.step(); err != nil {
-		return err
-	}
-	delete(d.pending, realPath(dir))
-	return d.osDisk.syncDir(dir)
-}
 
 // A letter that was taken is in a folder that survives a crash of the machine,
 // also if another process made the folder or crashed while it did.
 func TestFoldersAreDurable(t *testing.T) {
-	for _, dir := range []string{
-		"queue", "queue/", "./queue//", "a/b/queue", "a/b/queue/", "there/queue", "/a/b/queue",
-	} {
+	errCrash := errors.New("crash")
+	for _, dir := range []string{"queue", "./queue//", "a/b/queue/", "there/queue", "/a/b/queue"} {
 		crashes := 0
 		for before := range 20 {
 			t.Run(fmt.Sprintf("%s after %d", dir, before), func(t *testing.T) {
@@ -77,17 +27,23 @@ func TestFoldersAreDurable(t *testing.T) {
 				if err := os.Mkdir("there", 0o700); err != nil {
 					t.Fatal(err)
 				}
-				disk := &foldersDisk{pending: map[string]string{}, left: before}
-				letter := func() DeadLetter { return DeadLetter{Request: post(t, "http://a.example", "x")} }
-				if err := (&Dir{Path: dir}).put(t.Context(), disk, letter()); errors.Is(err, errCrash) {
+				disk, steps := watch(dir), 0
+				disk.before = func(string) error {
+					if steps++; steps > before {
+						return errCrash
+					}
+					return nil
+				}
+				letter := DeadLetter{Request: httpfake.Request(t, t.Context(), "GET", nil)}
+				if err := (&Dir{Path: dir}).put(t.Context(), disk, letter); errors.Is(err, errCrash) {
 					crashes++
 				} else if err != nil || len(disk.pending) > 0 {
 					t.Fatalf("got %v, and %v is not durable", err, disk.pending)
 				}
-				disk.left = 1000
+				disk.before = nil
 				q := &Dir{Path: dir}
 				for range 2 {
-					if err := q.put(t.Context(), disk, letter()); err != nil || len(disk.pending) > 0 {
+					if err := q.put(t.Context(), disk, letter); err != nil || len(disk.pending) > 0 {
 						t.Errorf("the next process: got %v, and %v is not durable", err, disk.pending)
 					}
 				}
@@ -109,7 +65,7 @@ func TestFoldersAreDurable(t *testing.T) {
 // The folder may go away and come back between two letters.
 func TestFolderThatWentAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "queue")
-	disk := &foldersDisk{pending: map[string]string{}, left: 1000}
+	disk := watch(dir)
 	q := &Dir{Path: dir}
 	for range 2 {
 		err := q.put(t.Context(), disk, DeadLetter{Request: post(t, "http://a.example", "x")})

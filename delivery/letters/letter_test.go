@@ -18,23 +18,18 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 	unknownLength := func(req *http.Request, body string) {
 		req.Body, req.GetBody, req.ContentLength = io.NopCloser(iotest.OneByteReader(strings.NewReader(body))), nil, -1
 	}
-	big := strings.Repeat("0123456789abcdef", 1<<16)
 	tests := []struct {
 		name   string
 		change func(*http.Request)
 		want   func(*httpfake.Sent)
 	}{
 		{"as it is", func(*http.Request) {}, nil},
-		{"no body", func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }, nil},
 		{"http.NoBody", func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 }, nil},
 		{"an empty body of unknown length", func(r *http.Request) { unknownLength(r, "") }, nil},
 		{"a body of unknown length", func(r *http.Request) { unknownLength(r, "one\r\n0\r\n\r\ntwo") }, nil},
 		{"a body of length 0, which means unknown",
 			func(r *http.Request) { unknownLength(r, "three"); r.ContentLength = 0 },
 			func(s *httpfake.Sent) { s.Length = -1 }},
-		{"a large body", func(r *http.Request) {
-			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(big)), int64(len(big))
-		}, nil},
 		{"bytes that are not text", func(r *http.Request) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader("\x00\xff\r\n\r\nPOST / HTTP/1.1\r\n\r\n")), 25
 		}, nil},
@@ -64,21 +59,14 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 			func(s *httpfake.Sent) { s.Length = -1 }},
 		{"another host", func(r *http.Request) { r.Host = "virtual.example" }, nil},
 		{"no method", func(r *http.Request) { r.Method = "" }, func(s *httpfake.Sent) { s.Method = "GET" }},
-		{"a method that is not standard", func(r *http.Request) { r.Method = "pUrGe" }, nil},
 		{"an odd URL", func(r *http.Request) {
 			r.URL, _ = url.Parse("https://user:pass%20word@[::1]:8443/a%2Fb/%20c;d?q=%zz&r=a b&s=ü\xff&u#frag")
 		}, func(s *httpfake.Sent) { s.URL = strings.TrimSuffix(s.URL, "#frag") }},
 		{"an opaque URL", func(r *http.Request) {
-			r.URL = &url.URL{Scheme: "http", Host: "a.example", Opaque: "//a.example/%2f%2F/x", RawQuery: "y"}
-		}, nil},
-		{"an opaque URL with the name of another host", func(r *http.Request) {
-			r.URL = &url.URL{Scheme: "http", Host: "127.0.0.1:8080", Opaque: "//a.example/x"}
+			r.URL = &url.URL{Scheme: "http", Host: "127.0.0.1:8080", Opaque: "//a.example/%2f%2F/x", RawQuery: "y"}
 		}, nil},
 		{"an opaque path", func(r *http.Request) {
 			r.URL = &url.URL{Scheme: "http", Host: "a.example", Opaque: "/%zz\xff?", RawQuery: "y", User: url.User("u")}
-		}, nil},
-		{"an opaque URL without a host", func(r *http.Request) {
-			r.URL = &url.URL{Scheme: "http", Opaque: "//a.example/x"}
 		}, nil},
 		{"to be closed", func(r *http.Request) { r.Close = true },
 			func(s *httpfake.Sent) { s.Header = http.Header{"Connection": {"close"}} }},
@@ -103,18 +91,14 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 				test.want(&want)
 			}
 			put(t, &Dir{Path: dir}, osDisk{}, request())
-			var got []httpfake.Sent
 			done, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
 				for range 2 { // the second time as in a retry
-					s, err := receive(req)
-					if err != nil {
-						return nil, err
+					got, err := receive(req)
+					if diff := cmp.Diff(want, got); diff != "" || err != nil {
+						t.Errorf("%v (-want +got):\n%s", err, diff)
 					}
-					got = append(got, s)
 					if req.Body != nil {
-						if req.Body, err = req.GetBody(); err != nil {
-							return nil, err
-						}
+						req.Body, _ = req.GetBody()
 					}
 				}
 				return respond(200, req), nil
@@ -122,41 +106,27 @@ func TestLettersKeepTheRequestExactly(t *testing.T) {
 			if err != nil || done != (Counts{Delivered: 1}) {
 				t.Fatalf("got %+v, %v", done, err)
 			}
-			for _, got := range got {
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-			}
 		})
 	}
 }
 
-func TestLetterBeforeTheFirstAttempt(t *testing.T) {
+// Write and Read name the package in their errors, and the head has no secrets.
+func TestWriteAndRead(t *testing.T) {
 	req := post(t, "https://user:secret@endpoint.test/hook?token=secret", "hello")
-	req.Header.Set("Authorization", "Bearer secret")
 	var b bytes.Buffer
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	if err := Write(&b, DeadLetter{Request: req}, now); err != nil {
 		t.Fatal(err)
 	}
-	head, again, err := Read(bytes.NewReader(b.Bytes()), int64(b.Len()))
-	if err != nil {
-		t.Fatal(err)
+	size := int64(b.Len())
+	head, again, err := Read(bytes.NewReader(b.Bytes()), size)
+	want := Letter{Method: "POST", URL: "https://endpoint.test/hook", Time: now, Size: size}
+	if head != want || err != nil || again.URL.String() != req.URL.String() {
+		t.Errorf("got %+v, %v, %v; want %+v", head, again, err, want)
 	}
-	if head.URL != "https://endpoint.test/hook" || head.Method != "POST" || !head.Time.Equal(now) ||
-		head.Size != int64(b.Len()) {
-		t.Errorf("head %+v", head)
-	}
-	got, err := receive(again)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.URL != req.URL.String() || got.Body != "hello" || got.Header.Get("Authorization") != "Bearer secret" {
-		t.Errorf("got %+v", got)
-	}
-	if _, _, err := Read(bytes.NewReader(b.Bytes()), int64(b.Len()-1)); err == nil ||
+	if _, req, err := Read(bytes.NewReader(b.Bytes()), size-1); req != nil || err == nil ||
 		!strings.HasPrefix(err.Error(), "letters: Read: ") {
-		t.Errorf("of half a letter: %v", err)
+		t.Errorf("of half a letter: %v, %v", req, err)
 	}
 	req.Header.Set("X", "a\nb")
 	if err := Write(&b, DeadLetter{Request: req}, now); err == nil ||

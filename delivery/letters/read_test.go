@@ -97,11 +97,8 @@ func FuzzReadLetter(f *testing.F) {
 		if req.Body == nil {
 			return
 		}
-		if req.Body, err = req.GetBody(); err != nil {
-			t.Fatal(err)
-		}
-		second, err := receive(req)
-		if err != nil || first.Body != second.Body {
+		req.Body, _ = req.GetBody()
+		if second, err := receive(req); err != nil || first.Body != second.Body {
 			t.Fatalf("%q then %q, %v", first.Body, second.Body, err)
 		}
 	})
