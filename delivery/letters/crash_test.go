@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -254,18 +255,15 @@ func TestDiskFailuresOfTheQueue(t *testing.T) {
 	for _, op := range []string{"create", "write", "sync", "rename", "syncDir"} {
 		t.Run(op, func(t *testing.T) {
 			dir := t.TempDir()
-			disk := watch(dir)
-			q := &Dir{Path: dir}
+			disk, q := watch(dir), &Dir{Path: dir}
 			put(t, q, disk, post(t, "http://a.example", "first"))
 			disk.before = failing(op, full)
 			err := q.put(t.Context(), disk, DeadLetter{Request: post(t, "http://a.example", "second")})
 			if !errors.Is(err, full) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("got %v, want the failure and the file's name", err)
 			}
-			for _, entry := range entries(t, dir) {
-				if isTemp(entry) {
-					t.Errorf("%s is left", entry)
-				}
+			if left := entries(t, dir); slices.ContainsFunc(left, isTemp) {
+				t.Errorf("%q is left", left)
 			}
 			if got := collect(t, dir); got["first"] != 1 {
 				t.Errorf("the first letter arrived %d times", got["first"])
@@ -277,6 +275,7 @@ func TestDiskFailuresOfTheQueue(t *testing.T) {
 // A letter that was delivered and cannot be deleted ends the run: any further
 // one might be sent twice too.
 func TestRedriveStopsIfItCannotDelete(t *testing.T) {
+	readOnly := errors.New("read-only")
 	for _, tt := range []struct {
 		op   string
 		want string
@@ -289,19 +288,15 @@ func TestRedriveStopsIfItCannotDelete(t *testing.T) {
 			dir := t.TempDir()
 			fill(t, dir, "1", "2", "3")
 			oldest := entries(t, dir)[0]
-			disk, readOnly, sent := watch(dir), errors.New("read-only"), 0
+			disk := watch(dir)
 			disk.before = failing(tt.op, readOnly)
-			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				sent++
-				return ok(req)
-			})
-			done, err := (&Dir{Path: dir}).redrive(t.Context(), disk, base, RedriveOptions{})
+			done, err := (&Dir{Path: dir}).redrive(t.Context(), disk, httpfake.Base(ok), RedriveOptions{})
 			if !errors.Is(err, readOnly) || !strings.Contains(err.Error(), oldest) ||
 				!strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v", err)
 			}
-			if left := len(entries(t, dir)); sent != 1 || done != (Counts{Delivered: 1}) || left != tt.left {
-				t.Errorf("%d were sent, %+v, %d are left", sent, done, left)
+			if left := len(entries(t, dir)); done != (Counts{Delivered: 1}) || left != tt.left {
+				t.Errorf("%+v, %d are left", done, left)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,27 +21,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRedrive(t *testing.T) {
-	dir := t.TempDir()
-	bodies := []string{"200", "503", "204", "refused", "302", "nothing", "299"}
-	fill(t, dir, bodies...)
-	names := entries(t, dir)
-	write(t, dir, "0-foreign.txt", "hello")
-	write(t, dir, "1-broken.letter", "hello")
-	os.Mkdir(filepath.Join(dir, "2-folder.letter"), 0o700)
-	os.Symlink(filepath.Join(dir, names[0]), filepath.Join(dir, "1-link.letter"))
-
-	refused := errors.New("connection refused")
-	var got []string
+// seen redrives dir and returns what Observe was called with, when a letter was
+// deleted or left alone for good. The response to a letter has the status that is
+// its body.
+func seen(t *testing.T, dir string, options RedriveOptions) (results []string, done Counts, err error) {
+	t.Helper()
 	var responses []*httpfake.Body
-	done, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
+	rt := httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		s, err := receive(req)
 		if err != nil {
 			return nil, err
 		}
-		switch got = append(got, s.Body); s.Body {
+		switch s.Body {
 		case "refused":
-			return nil, refused
+			return nil, errRefused
 		case "nothing":
 			return nil, nil
 		}
@@ -50,36 +44,91 @@ func TestRedrive(t *testing.T) {
 		responses, resp.Body = append(responses, body), body
 		return resp, err
 	})
-	if diff := cmp.Diff(bodies, got); diff != "" {
-		t.Errorf("sent (-want +got):\n%s", diff)
+	var failures []string
+	options.Observe = func(result Record) {
+		letter, path := result.Letter, filepath.Join(dir, result.Letter.Name)
+		if _, err := os.Lstat(path); (err == nil) == (result.Result == Delivered) {
+			t.Errorf("%s is reported as %s, and its file: %v", letter.Name, result.Result, err)
+		}
+		whole := letter.Method == "POST" && letter.URL == "http://a.example/" && letter.Size > 0
+		if whole == (result.Result == Broken) {
+			t.Errorf("got %+v", result)
+		}
+		text := string(result.Result)
+		if result.Err != nil {
+			text += ": " + result.Err.Error()
+			failures = append(failures, fmt.Sprintf("letters: Redrive: %s: %v", path, result.Err))
+		}
+		results = append(results, text)
 	}
-	if want := (Counts{Delivered: 3, Kept: 4, Broken: 4}); done != want || !errors.Is(err, refused) {
-		t.Errorf("got %+v, %v; want %+v", done, err, want)
-	}
+	done, err = (&Dir{Path: dir}).Redrive(t.Context(), rt, options)
 	for n, body := range responses {
 		if body.Reads() < 2 || body.Closes() != 1 { // to its end
 			t.Errorf("response %d: read %d times, closed %d times", n, body.Reads(), body.Closes())
 		}
 	}
-	left := []string{
-		"0-foreign.txt", "1-broken.letter", "1-link.letter", "2-folder.letter", names[1], names[3], names[4], names[5],
+	if errors.Is(err, ErrMaxFailures) {
+		failures = append(failures, fmt.Sprintf("%v: %d", ErrMaxFailures, options.MaxFailures))
 	}
-	if diff := cmp.Diff(left, entries(t, dir)); diff != "" {
-		t.Errorf("left (-want +got):\n%s", diff)
+	if want := strings.Join(failures, "\n"); (err != nil) != (want != "") || err != nil && err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
-	why := []string{
-		"not a dead letter", "not a whole dead letter", "not a dead letter", "not a dead letter",
-		"got 503 Service Unavailable", "connection refused", "got 302 Found", "rt returned neither",
+	return results, done, err
+}
+
+var errRefused = errors.New("connection refused")
+
+func TestRedrive(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir, "200", "503", "refused", "302", "nothing", "299")
+	names := entries(t, dir)
+	write(t, dir, "0-foreign.txt", "hello")
+	write(t, dir, "1-broken.letter", "hello")
+	os.Mkdir(filepath.Join(dir, "2-folder.letter"), 0o700)
+	os.Symlink(filepath.Join(dir, names[0]), filepath.Join(dir, "1-link.letter"))
+
+	broken := []string{
+		"broken: not a dead letter", "broken: not a whole dead letter: unexpected EOF", "broken: not a dead letter",
+		"broken: not a dead letter",
 	}
-	lines := strings.Split(fmt.Sprint(err), "\n")
-	if len(lines) != len(why) {
-		t.Fatalf("got %q", lines)
+	dry, done, _ := seen(t, dir, RedriveOptions{DryRun: true})
+	unsent := slices.Repeat([]string{"unsent"}, len(names))
+	if diff := cmp.Diff(append(broken, unsent...), dry); diff != "" || done != (Counts{Unsent: 6, Broken: 4}) {
+		t.Errorf("a dry run: %+v (-want +got):\n%s", done, diff)
 	}
-	for i, line := range lines {
-		want := "letters: Redrive: " + filepath.Join(dir, left[i]) + ": " + why[i]
-		if !strings.HasPrefix(line, want) || strings.Contains(line, "secret") {
-			t.Errorf("got  %s\nwant %s", line, want)
-		}
+	got, done, err := seen(t, dir, RedriveOptions{})
+	sent := []string{
+		"delivered", "kept: got 503 Service Unavailable", "kept: connection refused", "kept: got 302 Found",
+		"kept: rt returned neither a response nor an error", "delivered",
+	}
+	if diff := cmp.Diff(append(broken, sent...), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if done != (Counts{Delivered: 2, Kept: 4, Broken: 4}) || !errors.Is(err, errRefused) {
+		t.Errorf("got %+v, %v", done, err)
+	}
+}
+
+func TestRedriveLimits(t *testing.T) {
+	for _, tt := range []struct {
+		letters string
+		options RedriveOptions
+		want    Counts
+		stopped bool
+	}{
+		{"200 503 200 200", RedriveOptions{Limit: 2}, Counts{Delivered: 1, Kept: 1}, false},
+		{"200 200 200", RedriveOptions{Limit: 2, DryRun: true}, Counts{Unsent: 2}, false},
+		{"503 200 503 503 200 200", RedriveOptions{MaxFailures: 2}, Counts{Delivered: 1, Kept: 3}, true},
+		{"503 200 503 200 503", RedriveOptions{MaxFailures: 2}, Counts{Delivered: 2, Kept: 3}, false},
+	} {
+		t.Run(tt.letters, func(t *testing.T) {
+			dir := t.TempDir()
+			fill(t, dir, strings.Fields(tt.letters)...)
+			_, done, err := seen(t, dir, tt.options)
+			if done != tt.want || errors.Is(err, ErrMaxFailures) != tt.stopped {
+				t.Errorf("got %+v, %v; want %+v", done, err, tt.want)
+			}
+		})
 	}
 }
 
