@@ -100,10 +100,6 @@ func TestLostBodies(t *testing.T) {
 		want   error // besides ErrBody
 		took   time.Duration
 	}{
-		{"too long", responding(503), body(oneWay(strings.Repeat("x", maxKept+1))), nil, 0},
-		{"too long, as its length says", httpfake.Base(halfRead), func(req *http.Request) {
-			req.Body, req.ContentLength = io.NopCloser(oneWay(strings.Repeat("x", maxKept+1))), maxKept+1
-		}, nil, 0},
 		{"its reader failed", responding(503), body(oneWay("he"), iotest.ErrReader(broken)), broken, 0},
 		{"its reader fails in the rest", httpfake.Base(halfRead), body(oneWay("he"), iotest.ErrReader(broken)), broken, 0},
 		{"its GetBody fails", responding(404), func(req *http.Request) {
@@ -132,27 +128,56 @@ func TestLostBodies(t *testing.T) {
 }
 
 // A stream that no attempt has begun to read is handed over as it is, whatever
-// its length.
-func TestUnreadStreamsAreHandedOverWhole(t *testing.T) {
-	const size = 8 * maxKept
-	for name, length := range map[string]int64{"of unknown length": -1, "of known length": size} {
-		run(t, name, func(t *testing.T) {
-			req := post(t, "http://a.example/", "")
-			body := httpfake.NewBody(io.LimitReader(httpfake.Zeros, size))
-			req.Body, req.GetBody, req.ContentLength = body, nil, length
-			var got int64
-			tr := &Transport{
-				Base: httpfake.Base(unread),
-				DeadLetter: func(_ context.Context, dead DeadLetter) (err error) {
-					got, err = io.Copy(io.Discard, dead.Request.Body)
-					return err
-				},
+// its length. Of another, maxKept bytes are kept, in one buffer for the retries and
+// the dead letter.
+func TestLongStreams(t *testing.T) {
+	sends := func(req *http.Request) (*http.Response, error) {
+		io.Copy(io.Discard, req.Body)
+		req.Body.Close()
+		return respond(503, req), nil
+	}
+	for _, tt := range []struct {
+		name         string
+		base         httpfake.Base
+		size, length int64
+		lost         bool
+		kept         int64
+	}{
+		{"unread", unread, 8 * maxKept, -1, false, 0},
+		{"unread, of known length", unread, 8 * maxKept, 8 * maxKept, false, 0},
+		{"as long as what is kept", sends, maxKept, -1, false, maxKept},
+		{"too long", sends, maxKept + 1, -1, true, 0},
+		{"half read, too long as its length says", halfRead, maxKept + 1, maxKept + 1, true, 0},
+	} {
+		run(t, tt.name, func(t *testing.T) {
+			body := httpfake.NewBody(io.LimitReader(httpfake.Zeros, tt.size))
+			req := stream(t, body)
+			req.ContentLength = tt.length
+			before, kept := heap(), int64(0)
+			tr := &Transport{Base: tt.base}
+			tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
+				kept = heap() - before
+				n, err := io.Copy(io.Discard, dead.Request.Body)
+				if tt.lost != errors.Is(err, ErrBody) || !tt.lost && (n != tt.size || err != nil) {
+					t.Errorf("the dead letter has %d bytes, %v", n, err)
+				}
+				return nil
 			}
-			if _, err := tr.RoundTrip(req); !errors.Is(err, errRefused) || got != size || body.Closes() != 1 {
-				t.Errorf("%d bytes, %v, closed %d times", got, err, body.Closes())
+			if resp, err := tr.RoundTrip(req); err == nil {
+				resp.Body.Close()
+			}
+			if max(kept-tt.kept, tt.kept-kept) > maxKept/4 || body.Closes() != 1 {
+				t.Errorf("%d bytes are kept; the body was closed %d times", kept, body.Closes())
 			}
 		})
 	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }
 
 // Base and the dead letter never read one stream at the same time. If the
@@ -235,43 +260,6 @@ func TestDeliveredStreamIsSentToItsEnd(t *testing.T) {
 		}
 		if synctest.Wait(); closed() != 1 {
 			t.Errorf("the body was closed %d times", closed())
-		}
-	})
-}
-
-// One buffer serves the retries and the dead letter.
-func TestStreamIsKeptOnce(t *testing.T) {
-	heap := func() int64 {
-		runtime.GC()
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		return int64(stats.HeapAlloc)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		before, kept := heap(), int64(0)
-		measure := func() { kept = max(kept, heap()-before) }
-		tr := &Transport{
-			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				io.Copy(io.Discard, req.Body)
-				req.Body.Close()
-				measure()
-				return respond(503, req), nil
-			}),
-			DeadLetter: func(_ context.Context, dead DeadLetter) error {
-				measure()
-				if n, err := io.Copy(io.Discard, dead.Request.Body); n != maxKept || err != nil {
-					t.Errorf("the dead letter has %d bytes, %v", n, err)
-				}
-				return nil
-			},
-		}
-		resp, err := tr.RoundTrip(stream(t, io.NopCloser(io.LimitReader(httpfake.Zeros, maxKept))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if kept < maxKept/2 || kept > maxKept+maxKept/4 {
-			t.Errorf("%d bytes are kept", kept)
 		}
 	})
 }
