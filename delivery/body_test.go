@@ -183,21 +183,24 @@ func heap() int64 {
 // Base and the dead letter never read one stream at the same time. If the
 // response was read to its end, or Base has closed the request's body, the rest
 // of the stream is the dead letter's. Otherwise it stays with Base, and the
-// dead letter's body is lost.
+// dead letter's body is lost. After an early 2xx it stays with Base too.
 func TestWhoHasTheRestOfAStream(t *testing.T) {
 	const text = "the request's body"
 	for _, tt := range []struct {
 		name     string
+		status   int
 		response int  // its length
 		closes   bool // Base closes the request's body before it responds
 		ours     bool
+		err      error
 	}{
-		{"a short response", 10, false, true},
-		{"a long response", maxReadAhead + 1, false, false},
-		{"a long response to a body that is closed", maxReadAhead + 1, true, true},
+		{"a short response", 404, 10, false, true, nil},
+		{"a long response", 404, maxReadAhead + 1, false, false, ErrBody},
+		{"a long response to a body that is closed", 404, maxReadAhead + 1, true, true, nil},
+		{"delivered", 200, 10, false, false, nil},
 	} {
 		run(t, tt.name, func(t *testing.T) {
-			upload := make(chan error, 1)
+			upload := make(chan string, 1)
 			response := httpfake.NewBody(strings.NewReader(strings.Repeat("x", tt.response)))
 			tr := &Transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				io.CopyN(io.Discard, req.Body, 2)
@@ -206,60 +209,34 @@ func TestWhoHasTheRestOfAStream(t *testing.T) {
 				}
 				go func() {
 					time.Sleep(time.Second)
-					_, err := io.ReadAll(req.Body)
+					rest, _ := io.ReadAll(req.Body)
 					req.Body.Close()
-					upload <- err
+					upload <- text[:2] + string(rest)
 				}()
-				resp := respond(404, req)
+				resp := respond(tt.status, req)
 				resp.Body = response
 				return resp, nil
 			})}
 			tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
 				time.Sleep(2 * time.Second)
 				got, err := receive(dead.Request)
-				if ours := err == nil && got.Body == text; ours != tt.ours || !ours && !errors.Is(err, ErrBody) {
+				if ours := err == nil && got.Body == text; ours != tt.ours || !errors.Is(err, tt.err) {
 					t.Errorf("the dead letter has %q, %v", got.Body, err)
 				}
 				return err
 			}
 			req, closed := bodyKinds["stream"](t, text)
 			resp, err := tr.RoundTrip(req)
-			if uploaded := <-upload; (uploaded != nil) != tt.ours {
-				t.Errorf("Base got %v", uploaded)
+			if uploaded := <-upload; (uploaded == text) == tt.ours {
+				t.Errorf("Base sent %q", uploaded)
 			}
 			if resp != nil {
 				resp.Body.Close()
 			}
-			if (err == nil) != tt.ours || response.Closes() != 1 || closed() != 1 {
+			if synctest.Wait(); !errors.Is(err, tt.err) || response.Closes() != 1 || closed() != 1 {
 				t.Errorf("got %v; the response was closed %d times, the body %d times",
 					err, response.Closes(), closed())
 			}
 		})
 	}
-}
-
-// After an early 2xx Base goes on sending the body.
-func TestDeliveredStreamIsSentToItsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const text = "the request's body"
-		upload := make(chan string, 1)
-		tr := &Transport{DeadLetter: readIt, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			go func() {
-				time.Sleep(time.Second)
-				got, _ := receive(req)
-				upload <- got.Body
-			}()
-			return respond(200, req), nil
-		})}
-		req, closed := bodyKinds["stream"](t, text)
-		if resp, err := tr.RoundTrip(req); err != nil || resp.StatusCode != 200 {
-			t.Fatalf("got %v, %v", resp, err)
-		}
-		if got := <-upload; got != text {
-			t.Errorf("Base sent %q", got)
-		}
-		if synctest.Wait(); closed() != 1 {
-			t.Errorf("the body was closed %d times", closed())
-		}
-	})
 }

@@ -173,21 +173,6 @@ func TestGivingUp(t *testing.T) {
 	}
 }
 
-// CheckRetry may read the response's body and put it back.
-func TestCheckRetry(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, 404, 200)
-	c := newClient()
-	c.CheckRetry = func(_ context.Context, resp *http.Response, err error) (bool, error) {
-		data, _ := io.ReadAll(resp.Body)
-		resp.Body = io.NopCloser(bytes.NewReader(data))
-		return string(data) == "Not Found", nil
-	}
-	if got := do(t, c, request(t, "GET", s.URL, nil)); got != "OK" || s.seen() != 2 {
-		t.Errorf("got %q after %d", got, s.seen())
-	}
-}
-
 // What RequestLogHook and PrepareRetry set in the headers is sent, in each attempt.
 // An error of PrepareRetry ends the request.
 func TestRequestLogHook(t *testing.T) {
@@ -346,28 +331,6 @@ func TestTransport(t *testing.T) {
 	invalid.Transport().Quota.Capacity, invalid.Transport().Quota.Share = -1, 2
 	if _, err := invalid.Get(s.URL); err == nil || !strings.Contains(err.Error(), "Quota.Share") || s.seen() != 4 {
 		t.Errorf("after %d: %v", s.seen(), err)
-	}
-}
-
-// The RoundTripper of a client of its own is made once.
-func TestRoundTripper(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, 200)
-	rt := &RoundTripper{}
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			resp, err := (&http.Client{Transport: rt}).PostForm(s.URL, url.Values{"a": {"b"}})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			resp.Body.Close()
-		})
-	}
-	wg.Wait()
-	if rt.Client == nil || !slices.Equal(s.bodies, []string{"a=b", "a=b", "a=b", "a=b"}) {
-		t.Errorf("%v, %q", rt.Client, s.bodies)
 	}
 }
 

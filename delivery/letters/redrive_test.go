@@ -185,6 +185,7 @@ func TestRedrivesAtOnce(t *testing.T) {
 	}
 }
 
+// A dry run locks none, and is not stopped by locks.
 func TestBusyLettersAreLeftToTheirRedrive(t *testing.T) {
 	if !canLock {
 		t.Skip("this system has no file locks")
@@ -193,6 +194,10 @@ func TestBusyLettersAreLeftToTheirRedrive(t *testing.T) {
 	fill(t, dir, "1", "2")
 	outer, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
 		if s, _ := receive(req); s.Body == "1" {
+			dry, err := (&Dir{Path: dir}).Redrive(t.Context(), nil, RedriveOptions{DryRun: true})
+			if err != nil || dry != (Counts{Unsent: 2}) {
+				t.Errorf("the dry run: got %+v, %v", dry, err)
+			}
 			inner, err := send(t, dir, ok)
 			if err != nil || inner != (Counts{Delivered: 1, Busy: 1}) {
 				t.Errorf("the second: got %+v, %v", inner, err)
@@ -258,6 +263,10 @@ func TestHalfWrittenFilesAreSwept(t *testing.T) {
 	defer locked.Close()
 	if ok, err := lock(locked); !ok || err != nil {
 		t.Fatal(ok, err)
+	}
+	(&Dir{Path: dir}).Redrive(t.Context(), nil, RedriveOptions{DryRun: true})
+	if left := entries(t, dir); len(left) != 4 {
+		t.Errorf("a dry run leaves %q", left)
 	}
 	done, err := send(t, dir, nil)
 	if done != (Counts{Broken: 1}) || err == nil || !strings.Contains(err.Error(), "foreign.tmp") {
