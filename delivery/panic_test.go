@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"runtime"
-	"strings"
 	"testing"
 
 	"example.com/awsretry"
@@ -63,34 +62,18 @@ func TestPanicsLeaveDeadLetters(t *testing.T) {
 	}
 }
 
-// A panickingReader panics, once or always.
-type panickingReader struct{ once, panicked bool }
-
-func (r *panickingReader) Read([]byte) (int, error) {
-	if r.once && r.panicked {
-		return 0, io.EOF
-	}
-	r.panicked = true
-	panic("boom")
-}
-
 // If the body's reader panics, so does RoundTrip, and the body is lost.
 func TestPanicOfTheBody(t *testing.T) {
-	for name, tt := range map[string]struct {
-		base http.RoundTripper
-		body io.Reader
-	}{
-		"Base reads it": {
-			responding(200),
-			io.MultiReader(strings.NewReader("hel"), &panickingReader{once: true}, strings.NewReader("lo")),
-		},
-		"DeadLetter reads it": {httpfake.Base(unread), &panickingReader{}},
+	panicking := io.MultiReader(oneWay("hel"), httpfake.ReadFunc(func([]byte) (int, error) { panic("boom") }))
+	for name, base := range map[string]http.RoundTripper{
+		"Base reads it":       responding(200),
+		"DeadLetter reads it": httpfake.Base(unread),
 	} {
 		run(t, name, func(t *testing.T) {
 			dir := t.TempDir()
-			body := httpfake.NewBody(tt.body)
+			body := httpfake.NewBody(panicking)
 			req := stream(t, body)
-			tr := &Transport{Base: tt.base, DeadLetter: (&letters.Dir{Path: dir}).Put}
+			tr := &Transport{Base: base, DeadLetter: (&letters.Dir{Path: dir}).Put}
 			if p := httpfake.Recovered(func() { tr.RoundTrip(req) }); p != "boom" || body.Closes() != 1 {
 				t.Errorf("recovered %v; the body was closed %d times", p, body.Closes())
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -46,59 +45,61 @@ func TestNamesSortByTime(t *testing.T) {
 	}
 }
 
-func TestPutRefusals(t *testing.T) {
+// A folder without a name is not the current one. One that is missing is empty.
+func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "file", "")
+	write(t, dir, "file", "hello")
+	t.Chdir(dir)
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errWentHome)
-	for _, tt := range []struct {
-		name string
-		ctx  context.Context
-		dir  string
-		want string
-	}{
-		{"an ended context", ended, dir, errWentHome.Error()},
-		{"a folder without a name", t.Context(), "", `letters: Dir.Path is ""; it must be the path of a folder`},
-		{"a file in place of a folder", t.Context(), filepath.Join(dir, "file"), "letters: Put: "},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := (&Dir{Path: tt.dir}).Put(tt.ctx, DeadLetter{Request: post(t, "http://a.example", "x")})
-			if err == nil || !strings.HasPrefix(err.Error(), tt.want) || len(entries(t, dir)) != 1 {
-				t.Errorf("got %v; %q is in the folder", err, entries(t, dir))
+	putIn := func(ctx context.Context) func(*Dir) error {
+		return func(d *Dir) error { return d.Put(ctx, DeadLetter{Request: post(t, "http://a.example", "x")}) }
+	}
+	redrive := func(rt http.RoundTripper, options RedriveOptions) func(*Dir) error {
+		return func(d *Dir) error {
+			done, err := d.Redrive(t.Context(), rt, options)
+			if done != (Counts{}) {
+				t.Errorf("Redrive: got %+v", done)
 			}
-		})
+			return err
+		}
 	}
-}
-
-func TestRedriveRefusals(t *testing.T) {
-	dir := t.TempDir()
-	file, empty, missing := filepath.Join(dir, "file"), filepath.Join(dir, "empty"), filepath.Join(dir, "missing")
-	write(t, dir, "file", "hello")
-	if err := os.Mkdir(empty, 0o700); err != nil {
-		t.Fatal(err)
+	list := func(d *Dir) error {
+		for letter, err := range d.List() {
+			if letter != (Letter{}) {
+				t.Errorf("List: got %+v", letter)
+			}
+			return err
+		}
+		return nil
 	}
-	t.Chdir(dir) // which is not meant by a folder without a name
 	none := httpfake.Base(nil)
+	const noName = `letters: Dir.Path is ""; it must be the path of a folder`
 	for _, tt := range []struct {
 		name, dir string
-		rt        http.RoundTripper
-		options   RedriveOptions
-		want      string // "": nothing to do
+		do        func(*Dir) error
+		want      string // "": no error
 	}{
-		{"no RoundTripper", empty, nil, RedriveOptions{}, "letters: Redrive: rt is nil"},
-		{"a negative Limit", empty, none, RedriveOptions{Limit: -1}, "letters: RedriveOptions.Limit is -1"},
-		{"a negative MaxFailures", empty, none, RedriveOptions{MaxFailures: -1}, "letters: RedriveOptions.MaxFailures is -1"},
-		{"a folder without a name", "", none, RedriveOptions{}, `letters: Dir.Path is ""; it must be the path of a folder`},
-		{"a folder that is a file", file, none, RedriveOptions{}, "letters: Redrive: "},
-		{"a missing folder", missing, none, RedriveOptions{}, ""},
-		{"an empty folder", empty, none, RedriveOptions{}, ""},
+		{"Put with an ended context", dir, putIn(ended), errWentHome.Error()},
+		{"Put without a name", "", putIn(t.Context()), noName},
+		{"Put into a file", "file", putIn(t.Context()), "letters: Put: "},
+		{"List without a name", "", list, noName},
+		{"List of a file", "file", list, "letters: List: "},
+		{"List of a missing folder", "missing", list, ""},
+		{"Redrive without a name", "", redrive(none, RedriveOptions{}), noName},
+		{"Redrive of a file", "file", redrive(none, RedriveOptions{}), "letters: Redrive: "},
+		{"Redrive of a missing folder", "missing", redrive(none, RedriveOptions{}), ""},
+		{"no RoundTripper", dir, redrive(nil, RedriveOptions{}), "letters: Redrive: rt is nil"},
+		{"a negative Limit", dir, redrive(none, RedriveOptions{Limit: -1}), "letters: RedriveOptions.Limit is -1"},
+		{"a negative MaxFailures", dir, redrive(none, RedriveOptions{MaxFailures: -1}),
+			"letters: RedriveOptions.MaxFailures is -1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			done, err := (&Dir{Path: tt.dir}).Redrive(t.Context(), tt.rt, tt.options)
-			if done != (Counts{}) || (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
-				t.Errorf("got %+v, %v", done, err)
+			err := tt.do(&Dir{Path: tt.dir})
+			if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
 			}
-			if left := entries(t, dir); len(left) != 2 {
+			if left := entries(t, dir); len(left) != 1 {
 				t.Errorf("%q is there", left)
 			}
 		})

@@ -71,17 +71,3 @@ func TestList(t *testing.T) {
 		break // which must end it
 	}
 }
-
-func TestListOfNoFolder(t *testing.T) {
-	dir := t.TempDir()
-	fill(t, dir, "1")
-	t.Chdir(dir) // which is not meant by a folder without a name
-	for letter, err := range (&Dir{}).List() {
-		if letter != (Letter{}) || err == nil || err.Error() != `letters: Dir.Path is ""; it must be the path of a folder` {
-			t.Errorf("got %+v, %v", letter, err)
-		}
-	}
-	for letter, err := range (&Dir{Path: filepath.Join(dir, "missing")}).List() {
-		t.Errorf("got %+v, %v", letter, err)
-	}
-}
