@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -236,6 +238,127 @@ func TestWhoHasTheRestOfAStream(t *testing.T) {
 			if synctest.Wait(); !errors.Is(err, tt.err) || response.Closes() != 1 || closed() != 1 {
 				t.Errorf("got %v; the response was closed %d times, the body %d times",
 					err, response.Closes(), closed())
+			}
+		})
+	}
+}
+
+// The body of a dead letter may be slow for as long as something comes. One that
+// was given up stays lost, although its source goes on.
+func TestSlowBodiesOfDeadLetters(t *testing.T) {
+	const patience = defaultAttemptTimeout
+	for _, tt := range []struct {
+		name  string
+		text  io.Reader // comes byte by byte
+		delay time.Duration
+		took  time.Duration
+		why   string // it is lost; "": it is whole
+	}{
+		{"nearly too slow", strings.NewReader("hello"), patience - 1, 6 * (patience - 1), ""},
+		{"too slow", strings.NewReader("hello"), patience + 1, patience, "nothing of it came for 15s"},
+		{"endless", httpfake.Zeros, 10 * time.Second, maxReading, "it did not end within 1h0m0s"},
+	} {
+		run(t, tt.name, func(t *testing.T) {
+			body := httpfake.NewBody(httpfake.SlowReader(context.Background(), tt.delay, iotest.OneByteReader(tt.text)))
+			tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: httpfake.Base(unread)}
+			tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
+				start := time.Now()
+				got, err := io.ReadAll(dead.Request.Body)
+				if took := time.Since(start); took != tt.took {
+					t.Errorf("it took %v, want %v", took, tt.took)
+				}
+				if tt.why == "" {
+					if string(got) != "hello" || err != nil {
+						t.Errorf("got %q, %v", got, err)
+					}
+					return nil
+				}
+				if !errors.Is(err, ErrBody) || !strings.Contains(err.Error(), tt.why) {
+					t.Errorf("got %v, want %q in it", err, tt.why)
+				}
+				time.Sleep(time.Hour)
+				if n, again := dead.Request.Body.Read(make([]byte, 1)); n != 0 || again != err {
+					t.Errorf("%v, then %d, %v", err, n, again)
+				}
+				return nil
+			}
+			tr.RoundTrip(stream(t, body))
+			time.Sleep(time.Minute) // for a Read that was given up
+			if body.Closes() != 1 || body.ClosesDuringRead() > 0 {
+				t.Errorf("closed %d times, %d during a Read", body.Closes(), body.ClosesDuringRead())
+			}
+		})
+	}
+}
+
+// The attempt's time-out does not cut off a response while DeadLetter runs.
+func TestSlowDeadLetterKeepsTheResponseWhole(t *testing.T) {
+	for size, took := range map[int]time.Duration{maxReadAhead: time.Hour, maxReadAhead + 1: 0} {
+		run(t, strconv.Itoa(size), func(t *testing.T) {
+			trailer := http.Header{}
+			text := strings.NewReader(strings.Repeat("x", size))
+			var response *httpfake.Body
+			tr := &Transport{
+				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+					response = httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
+						if err := req.Context().Err(); err != nil {
+							return 0, err
+						}
+						n, err := text.Read(p)
+						if err == io.EOF {
+							trailer.Set("X", "y")
+						}
+						return n, err
+					}))
+					resp := respond(404, req)
+					resp.Body, resp.Trailer = response, trailer
+					return resp, nil
+				}),
+				DeadLetter: func(context.Context, DeadLetter) error { time.Sleep(took); return nil },
+			}
+			resp, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || len(body) != size || resp.Trailer.Get("X") != "y" {
+				t.Errorf("%d bytes of %d, trailer %v, %v", len(body), size, resp.Trailer, err)
+			}
+			if resp.Body.Close(); response.Closes() != 1 {
+				t.Errorf("the response was closed %d times", response.Closes())
+			}
+		})
+	}
+}
+
+// A response whose body breaks off is returned as it came. That of a 101, a
+// connection that changed hands, is not read.
+func TestBrokenResponseAndUpgrade(t *testing.T) {
+	broken := errors.New("connection reset")
+	for _, status := range []int{404, 101} {
+		run(t, strconv.Itoa(status), func(t *testing.T) {
+			body := httpfake.NewBody(io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(broken)))
+			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				resp := respond(status, req)
+				resp.Body = body
+				if status == 101 {
+					resp.Body = struct {
+						io.ReadCloser
+						io.Writer
+					}{resp.Body, &bytes.Buffer{}}
+				}
+				return resp, nil
+			})
+			resp, err := (&Transport{DeadLetter: readIt, Base: base}).RoundTrip(post(t, "http://a.example/", "x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if _, ok := resp.Body.(io.Writer); status == 101 && (!ok || body.Reads() > 0) {
+				t.Errorf("the body is a %T, and was read %d times", resp.Body, body.Reads())
+			}
+			if body, err := io.ReadAll(resp.Body); string(body) != "hello" || err != broken {
+				t.Errorf("read %q, %v", body, err)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"example.com/awsretry/internal/httpfake"
@@ -67,5 +69,42 @@ func TestErrorsThatAreRetried(t *testing.T) {
 				t.Errorf("retried is %v, want %v; got %v", retried, tt.want, err)
 			}
 		})
+	}
+}
+
+// An http.Client does not make a delivery of a redirect, whether or not its
+// CheckRedirect is set.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	for _, status := range []int{302, 307} {
+		for name, checks := range map[string]bool{"by default": false, "with CheckRedirect": true} {
+			run(t, fmt.Sprintf("%d/%s", status, name), func(t *testing.T) {
+				end, deadLetters := responding(status), 0
+				end.header = http.Header{"Location": {"/new"}}
+				client := &http.Client{Transport: &Transport{
+					Base:       end,
+					DeadLetter: func(context.Context, DeadLetter) error { deadLetters++; return nil },
+				}}
+				if checks {
+					client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+				}
+				resp, err := client.Post("http://a.example/old", "text/plain", strings.NewReader("hello"))
+				switch {
+				case !checks:
+					if !errors.Is(err, ErrRedirect) || !strings.Contains(err.Error(), fmt.Sprint(status)) ||
+						strings.Count(err.Error(), "delivery: ") != 1 {
+						t.Errorf("got %v", err)
+					}
+				case err != nil:
+					t.Fatal(err)
+				default:
+					if resp.Body.Close(); resp.StatusCode != status {
+						t.Errorf("got %d", resp.StatusCode)
+					}
+				}
+				if len(end.asked) != 1 || deadLetters != 1 {
+					t.Errorf("%d requests and %d dead letters; want one each", len(end.asked), deadLetters)
+				}
+			})
+		}
 	}
 }

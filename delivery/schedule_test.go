@@ -66,17 +66,6 @@ func table(delays iter.Seq[time.Duration]) string {
 	return b.String()
 }
 
-func TestDelaysTakeNoMemory(t *testing.T) {
-	p := AWSManaged()
-	allocs := testing.AllocsPerRun(1, func() {
-		for range p.Delays() {
-		}
-	})
-	if allocs > 20 {
-		t.Errorf("100,015 delays made %v allocations", allocs)
-	}
-}
-
 // An invalid policy does not lead to an overflow, a NaN or a negative delay
 // either, with the other phases and without.
 func TestInvalidPoliciesYieldSaneDelays(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -229,26 +228,18 @@ func TestNoSecrets(t *testing.T) {
 // Idle connections stay open when a request is given up.
 func TestConnectionsStay(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	conns := make(map[string]bool)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		conns[r.RemoteAddr] = true
-		mu.Unlock()
-		if r.URL.Path == "/bad" {
-			w.WriteHeader(500)
-		}
-	}))
-	defer s.Close()
+	s := newServer(t, 200, 500, 200, 500, 200)
 	c := newClient()
 	c.RetryMax = 0
-	for _, path := range []string{"/", "/bad", "/", "/bad", "/"} {
-		if resp, err := c.Get(s.URL + path); err == nil {
+	for range 5 {
+		if resp, err := c.Get(s.URL); err == nil {
 			text(t, resp)
 		}
 	}
-	if len(conns) != 1 {
-		t.Errorf("%d connections", len(conns))
+	for _, r := range s.requests {
+		if r.RemoteAddr != s.requests[0].RemoteAddr {
+			t.Error("there is a second connection")
+		}
 	}
 }
 
