@@ -116,14 +116,8 @@ func TestRequestIsUsedAgain(t *testing.T) {
 func TestBodyBytes(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, 200)
-	plain, err := http.NewRequest("PUT", s.URL, iotest.OneByteReader(strings.NewReader("hello")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrapped, err := FromRequest(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain, _ := http.NewRequest("PUT", s.URL, iotest.OneByteReader(strings.NewReader("hello")))
+	wrapped, _ := FromRequest(plain)
 	for name, req := range map[string]*Request{
 		"bytes":   request(t, "PUT", s.URL, []byte("hello")),
 		"reader":  request(t, "PUT", s.URL, iotest.OneByteReader(strings.NewReader("hello"))),
@@ -170,6 +164,38 @@ func TestGivingUp(t *testing.T) {
 	}
 	if _, err := c.Do(request(t, "GET", s.URL, nil)); !errors.Is(err, boom) || err.Error() != "boom after 3: <nil>" {
 		t.Error(err)
+	}
+}
+
+// CheckRetry may read the response's body and put it back.
+func TestCheckRetry(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, 404, 200)
+	c := newClient()
+	c.CheckRetry = func(_ context.Context, resp *http.Response, _ error) (bool, error) {
+		data, _ := io.ReadAll(resp.Body)
+		resp.Body = io.NopCloser(bytes.NewReader(data))
+		return string(data) == "Not Found", nil
+	}
+	if got := do(t, c, request(t, "GET", s.URL, nil)); got != "OK" || s.seen() != 2 {
+		t.Errorf("got %q after %d", got, s.seen())
+	}
+}
+
+// A RoundTripper sends a request with GetBody again.
+func TestRoundTripper(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, 200, 500, 200)
+	rt := &RoundTripper{} // with a Client of its own
+	for _, client := range []*http.Client{{Transport: rt}, newClient().StandardClient()} {
+		resp, err := client.PostForm(s.URL, url.Values{"a": {"b"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text(t, resp)
+	}
+	if rt.Client == nil || !slices.Equal(s.bodies, []string{"a=b", "a=b", "a=b"}) {
+		t.Errorf("%v, %q", rt.Client, s.bodies)
 	}
 }
 

@@ -86,6 +86,7 @@ func TestRefusals(t *testing.T) {
 		{"Put with an ended context", dir, putIn(ended), errWentHome.Error()},
 		{"Put without a name", "", putIn(t.Context()), noName},
 		{"Put into a file", "file", putIn(t.Context()), "letters: Put: "},
+		{"Put below a file", "file/queue", putIn(t.Context()), "letters: Put: "},
 		{"List without a name", "", list, noName},
 		{"List of a file", "file", list, "letters: List: "},
 		{"List of a missing folder", "missing", list, ""},
