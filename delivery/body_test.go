@@ -1,16 +1,16 @@
 package delivery
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -38,18 +38,11 @@ var bodyKinds = map[string]func(t *testing.T, text string) (req *http.Request, c
 		req := post(t, "http://a.example/", text)
 		body := httpfake.NewBody(req.Body)
 		req.Body = body
-		return req, func() int { return int(body.Closes()) }
+		return req, body.Closes
 	},
 	"stream": func(t *testing.T, text string) (*http.Request, func() int) {
 		body := httpfake.NewBody(iotest.HalfReader(strings.NewReader(text)))
-		req := stream(t, body)
-		return req, func() int { return int(body.Closes()) }
-	},
-	"stream with a length": func(t *testing.T, text string) (*http.Request, func() int) {
-		req := post(t, "http://a.example/", text)
-		body := httpfake.NewBody(iotest.DataErrReader(strings.NewReader(text)))
-		req.Body, req.GetBody = body, nil
-		return req, func() int { return int(body.Closes()) }
+		return stream(t, body), body.Closes
 	},
 	"file": func(t *testing.T, text string) (*http.Request, func() int) {
 		name := filepath.Join(t.TempDir(), "body")
@@ -66,53 +59,28 @@ var bodyKinds = map[string]func(t *testing.T, text string) (req *http.Request, c
 		req.Body, req.GetBody = file, nil
 		return req, func() int { return file.closed }
 	},
-	"reader without Close": func(t *testing.T, text string) (*http.Request, func() int) {
-		req := stream(t, io.NopCloser(strings.NewReader(text)))
-		return req, func() int { return 1 }
-	},
 }
 
 // The dead letter's body from GetBody is closed once, whether or not DeadLetter
 // closes it too.
 func TestBodyFromGetBodyIsClosed(t *testing.T) {
-	for name, closes := range map[string]bool{"left open": false, "closed": true} {
-		run(t, name, func(t *testing.T) {
-			var bodies []*httpfake.Body
-			req := post(t, "http://a.example/", "")
-			req.Body, req.ContentLength = io.NopCloser(oneWay("x")), 1
-			req.GetBody = func() (io.ReadCloser, error) {
-				bodies = append(bodies, httpfake.NewBody(strings.NewReader("x")))
-				return bodies[len(bodies)-1], nil
+	for _, closes := range []bool{false, true} {
+		var bodies []*httpfake.Body
+		req := post(t, "http://a.example/", "")
+		req.Body, req.ContentLength = io.NopCloser(oneWay("x")), 1
+		req.GetBody = func() (io.ReadCloser, error) {
+			bodies = append(bodies, httpfake.NewBody(strings.NewReader("x")))
+			return bodies[len(bodies)-1], nil
+		}
+		send(t, &Transport{Base: responding(404), DeadLetter: func(_ context.Context, dead DeadLetter) error {
+			if closes {
+				dead.Request.Body.Close()
 			}
-			send(t, &Transport{Base: responding(404), DeadLetter: func(_ context.Context, dead DeadLetter) error {
-				if closes {
-					dead.Request.Body.Close()
-				}
-				return nil
-			}}, req)
-			if len(bodies) != 1 || bodies[0].Closes() != 1 {
-				t.Errorf("%d bodies, the first closed %d times", len(bodies), bodies[0].Closes())
-			}
-		})
-	}
-}
-
-// A file is read in place, so that its length does not matter.
-func TestLongFilesAreDeadLettersWhole(t *testing.T) {
-	text := strings.Repeat("0123456789abcdef", 3*maxKept/16)
-	for _, kind := range []string{"file", "reader without Close"} {
-		run(t, kind, func(t *testing.T) {
-			req, _ := bodyKinds[kind](t, text)
-			whole := false
-			send(t, &Transport{Base: responding(503), DeadLetter: func(_ context.Context, dead DeadLetter) error {
-				got, err := receive(dead.Request)
-				whole = got.Body == text && err == nil
-				return err
-			}}, req)
-			if !whole {
-				t.Error("the dead letter has another body")
-			}
-		})
+			return nil
+		}}, req)
+		if len(bodies) != 1 || bodies[0].Closes() != 1 {
+			t.Errorf("%d bodies, the first closed %d times", len(bodies), bodies[0].Closes())
+		}
 	}
 }
 
@@ -120,120 +88,121 @@ func TestLongFilesAreDeadLettersWhole(t *testing.T) {
 // short, and a queue does not take it.
 func TestLostBodies(t *testing.T) {
 	broken := errors.New("disk error")
-	huge := oneWay(strings.Repeat("x", maxKept+1))
 	body := func(readers ...io.Reader) func(*http.Request) {
 		return func(req *http.Request) { req.Body, req.ContentLength = io.NopCloser(io.MultiReader(readers...)), -1 }
-	}
-	getBody := func(body io.ReadCloser, err error) func(*http.Request) {
-		return func(req *http.Request) {
-			req.Body, req.ContentLength = io.NopCloser(oneWay("hello")), 5
-			req.GetBody = func() (io.ReadCloser, error) { return body, err }
-		}
 	}
 	hangs := func(req *http.Request) {
 		req.Body, _ = io.Pipe()
 		req.ContentLength = -1
 	}
-	failsWithBody := func(req *http.Request) (*http.Response, error) {
-		_, err := receive(req)
-		return nil, err
-	}
 	for _, tt := range []struct {
 		name   string
-		base   func() http.RoundTripper
+		base   http.RoundTripper
 		change func(*http.Request)
 		want   error // besides ErrBody
+		took   time.Duration
 	}{
-		{"too long", always(503), body(huge), nil},
-		{"too long, as its length says", fixed(halfRead), func(req *http.Request) {
-			req.Body, req.ContentLength = io.NopCloser(oneWay(strings.Repeat("x", maxKept+1))), maxKept+1
-		}, nil},
-		{"its reader failed", always(503), body(oneWay("he"), iotest.ErrReader(broken)), broken},
-		{"its reader failed once", fixed(failsWithBody),
-			body(oneWay("he"), &failingOnce{err: broken}, oneWay("llo")), broken},
-		{"its reader fails in the rest", fixed(halfRead), body(oneWay("he"), iotest.ErrReader(broken)), broken},
-		{"its GetBody fails", always(404), getBody(nil, broken), broken},
-		{"its GetBody returns nothing", always(404), getBody(nil, nil), nil},
-		{"its reader hangs", fixed(hangingUp), hangs, nil},
-		{"its reader hangs for the rest", fixed(unread), hangs, nil},
+		{"its reader failed", responding(503), body(oneWay("he"), iotest.ErrReader(broken)), broken, 0},
+		{"its reader fails in the rest", httpfake.Base(halfRead), body(oneWay("he"), iotest.ErrReader(broken)), broken, 0},
+		{"its GetBody fails", responding(404), func(req *http.Request) {
+			req.Body = io.NopCloser(oneWay("hello"))
+			req.GetBody = func() (io.ReadCloser, error) { return nil, broken }
+		}, broken, 0},
+		{"its reader hangs", httpfake.Base(hangingUp), hangs, nil, time.Second + defaultAttemptTimeout},
+		{"its reader hangs for the rest", httpfake.Base(unread), hangs, nil, defaultAttemptTimeout},
 	} {
 		run(t, tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			req := post(t, "http://a.example/", "hello")
 			req.GetBody = nil
 			tt.change(req)
-			resp, err := (&Transport{Base: tt.base(), DeadLetter: (&letters.Dir{Path: dir}).Put}).RoundTrip(req)
+			tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: tt.base, DeadLetter: (&letters.Dir{Path: dir}).Put}
+			start := time.Now()
+			resp, err := tr.RoundTrip(req)
 			if resp != nil || !errors.Is(err, ErrBody) || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("got %v, %v", resp, err)
 			}
-			if left := entries(t, dir); len(left) > 0 {
-				t.Errorf("%s was left", left)
+			if took, left := time.Since(start), entries(t, dir); took != tt.took || len(left) > 0 {
+				t.Errorf("it took %v, want %v; %s was left", took, tt.took, left)
 			}
 		})
 	}
-}
-
-// A failingOnce reader fails, and then is at its end.
-type failingOnce struct{ err error }
-
-func (f *failingOnce) Read([]byte) (int, error) {
-	err := f.err
-	f.err = io.EOF
-	return 0, err
-}
-
-// hangingUp is a Base that responds while it still reads the body.
-func hangingUp(req *http.Request) (*http.Response, error) {
-	go func() {
-		io.Copy(io.Discard, req.Body)
-		req.Body.Close()
-	}()
-	time.Sleep(time.Second)
-	return respond(404, req), nil
 }
 
 // A stream that no attempt has begun to read is handed over as it is, whatever
-// its length.
-func TestUnreadStreamsAreHandedOverWhole(t *testing.T) {
-	const size = 8 * maxKept
-	for name, length := range map[string]int64{"of unknown length": -1, "of known length": size} {
-		run(t, name, func(t *testing.T) {
-			req := post(t, "http://a.example/", "")
-			body := httpfake.NewBody(io.LimitReader(httpfake.Zeros, size))
-			req.Body, req.GetBody, req.ContentLength = body, nil, length
-			var got int64
-			tr := &Transport{
-				Base: httpfake.Base(unread),
-				DeadLetter: func(_ context.Context, dead DeadLetter) (err error) {
-					got, err = io.Copy(io.Discard, dead.Request.Body)
-					return err
-				},
+// its length. Of another, maxKept bytes are kept, in one buffer for the retries and
+// the dead letter.
+func TestLongStreams(t *testing.T) {
+	sends := func(req *http.Request) (*http.Response, error) {
+		io.Copy(io.Discard, req.Body)
+		req.Body.Close()
+		return respond(503, req), nil
+	}
+	for _, tt := range []struct {
+		name         string
+		base         httpfake.Base
+		size, length int64
+		lost         bool
+		kept         int64
+	}{
+		{"unread", unread, 8 * maxKept, -1, false, 0},
+		{"unread, of known length", unread, 8 * maxKept, 8 * maxKept, false, 0},
+		{"as long as what is kept", sends, maxKept, -1, false, maxKept},
+		{"too long", sends, maxKept + 1, -1, true, 0},
+		{"half read, too long as its length says", halfRead, maxKept + 1, maxKept + 1, true, 0},
+	} {
+		run(t, tt.name, func(t *testing.T) {
+			body := httpfake.NewBody(io.LimitReader(httpfake.Zeros, tt.size))
+			req := stream(t, body)
+			req.ContentLength = tt.length
+			before, kept := heap(), int64(0)
+			tr := &Transport{Base: tt.base}
+			tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
+				kept = heap() - before
+				n, err := io.Copy(io.Discard, dead.Request.Body)
+				if tt.lost != errors.Is(err, ErrBody) || !tt.lost && (n != tt.size || err != nil) {
+					t.Errorf("the dead letter has %d bytes, %v", n, err)
+				}
+				return nil
 			}
-			if _, err := tr.RoundTrip(req); !errors.Is(err, errRefused) || got != size || body.Closes() != 1 {
-				t.Errorf("%d bytes, %v, closed %d times", got, err, body.Closes())
+			if resp, err := tr.RoundTrip(req); err == nil {
+				resp.Body.Close()
+			}
+			if max(kept-tt.kept, tt.kept-kept) > maxKept/4 || body.Closes() != 1 {
+				t.Errorf("%d bytes are kept; the body was closed %d times", kept, body.Closes())
 			}
 		})
 	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }
 
 // Base and the dead letter never read one stream at the same time. If the
 // response was read to its end, or Base has closed the request's body, the rest
 // of the stream is the dead letter's. Otherwise it stays with Base, and the
-// dead letter's body is lost.
+// dead letter's body is lost. After an early 2xx it stays with Base too.
 func TestWhoHasTheRestOfAStream(t *testing.T) {
 	const text = "the request's body"
 	for _, tt := range []struct {
 		name     string
+		status   int
 		response int  // its length
 		closes   bool // Base closes the request's body before it responds
 		ours     bool
+		err      error
 	}{
-		{"a short response", 10, false, true},
-		{"a long response", maxReadAhead + 1, false, false},
-		{"a long response to a body that is closed", maxReadAhead + 1, true, true},
+		{"a short response", 404, 10, false, true, nil},
+		{"a long response", 404, maxReadAhead + 1, false, false, ErrBody},
+		{"a long response to a body that is closed", 404, maxReadAhead + 1, true, true, nil},
+		{"delivered", 200, 10, false, false, nil},
 	} {
 		run(t, tt.name, func(t *testing.T) {
-			upload := make(chan error, 1)
+			upload := make(chan string, 1)
 			response := httpfake.NewBody(strings.NewReader(strings.Repeat("x", tt.response)))
 			tr := &Transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				io.CopyN(io.Discard, req.Body, 2)
@@ -242,31 +211,31 @@ func TestWhoHasTheRestOfAStream(t *testing.T) {
 				}
 				go func() {
 					time.Sleep(time.Second)
-					_, err := io.ReadAll(req.Body)
+					rest, _ := io.ReadAll(req.Body)
 					req.Body.Close()
-					upload <- err
+					upload <- text[:2] + string(rest)
 				}()
-				resp := respond(404, req)
+				resp := respond(tt.status, req)
 				resp.Body = response
 				return resp, nil
 			})}
 			tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
 				time.Sleep(2 * time.Second)
 				got, err := receive(dead.Request)
-				if ours := err == nil && got.Body == text; ours != tt.ours || !ours && !errors.Is(err, ErrBody) {
+				if ours := err == nil && got.Body == text; ours != tt.ours || !errors.Is(err, tt.err) {
 					t.Errorf("the dead letter has %q, %v", got.Body, err)
 				}
 				return err
 			}
 			req, closed := bodyKinds["stream"](t, text)
 			resp, err := tr.RoundTrip(req)
-			if uploaded := <-upload; (uploaded != nil) != tt.ours {
-				t.Errorf("Base got %v", uploaded)
+			if uploaded := <-upload; (uploaded == text) == tt.ours {
+				t.Errorf("Base sent %q", uploaded)
 			}
 			if resp != nil {
 				resp.Body.Close()
 			}
-			if (err == nil) != tt.ours || response.Closes() != 1 || closed() != 1 {
+			if synctest.Wait(); !errors.Is(err, tt.err) || response.Closes() != 1 || closed() != 1 {
 				t.Errorf("got %v; the response was closed %d times, the body %d times",
 					err, response.Closes(), closed())
 			}
@@ -274,145 +243,123 @@ func TestWhoHasTheRestOfAStream(t *testing.T) {
 	}
 }
 
-// After an early 2xx Base goes on sending the body.
-func TestDeliveredStreamIsSentToItsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const text = "the request's body"
-		upload := make(chan string, 1)
-		tr := &Transport{DeadLetter: readIt, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			go func() {
-				time.Sleep(time.Second)
-				got, _ := receive(req)
-				upload <- got.Body
-			}()
-			return respond(200, req), nil
-		})}
-		req, closed := bodyKinds["stream"](t, text)
-		if resp, err := tr.RoundTrip(req); err != nil || resp.StatusCode != 200 {
-			t.Fatalf("got %v, %v", resp, err)
-		}
-		if got := <-upload; got != text {
-			t.Errorf("Base sent %q", got)
-		}
-		if synctest.Wait(); closed() != 1 {
-			t.Errorf("the body was closed %d times", closed())
-		}
-	})
-}
-
-// One buffer serves the retries and the dead letter.
-func TestStreamIsKeptOnce(t *testing.T) {
-	heap := func() int64 {
-		runtime.GC()
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		return int64(stats.HeapAlloc)
-	}
+// The body of a dead letter may be slow for as long as something comes. One that
+// was given up stays lost, although its source goes on.
+func TestSlowBodiesOfDeadLetters(t *testing.T) {
+	const patience = defaultAttemptTimeout
 	for _, tt := range []struct {
-		name string
-		size int64
-		lost bool
+		name  string
+		text  io.Reader // comes byte by byte
+		delay time.Duration
+		took  time.Duration
+		why   string // it is lost; "": it is whole
 	}{
-		{"as much as is kept", maxKept, false},
-		{"more than is kept", 4 * maxKept, true},
+		{"nearly too slow", strings.NewReader("hello"), patience - 1, 6 * (patience - 1), ""},
+		{"too slow", strings.NewReader("hello"), patience + 1, patience, "nothing of it came for 15s"},
+		{"endless", httpfake.Zeros, 10 * time.Second, maxReading, "it did not end within 1h0m0s"},
 	} {
 		run(t, tt.name, func(t *testing.T) {
-			req := stream(t, io.NopCloser(io.LimitReader(httpfake.Zeros, tt.size)))
-			before, kept := heap(), int64(0)
-			measure := func() { kept = max(kept, heap()-before) }
-			tr := &Transport{
-				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					io.CopyN(io.Discard, req.Body, maxKept)
-					measure()
-					io.Copy(io.Discard, req.Body)
-					req.Body.Close()
-					return respond(503, req), nil
-				}),
-				DeadLetter: func(_ context.Context, dead DeadLetter) error {
-					measure()
-					n, err := io.Copy(io.Discard, dead.Request.Body)
-					if tt.lost != errors.Is(err, ErrBody) || !tt.lost && n != tt.size {
-						t.Errorf("the dead letter has %d bytes, %v", n, err)
+			body := httpfake.NewBody(httpfake.SlowReader(context.Background(), tt.delay, iotest.OneByteReader(tt.text)))
+			tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: httpfake.Base(unread)}
+			tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
+				start := time.Now()
+				got, err := io.ReadAll(dead.Request.Body)
+				if took := time.Since(start); took != tt.took {
+					t.Errorf("it took %v, want %v", took, tt.took)
+				}
+				if tt.why == "" {
+					if string(got) != "hello" || err != nil {
+						t.Errorf("got %q, %v", got, err)
 					}
 					return nil
-				},
+				}
+				if !errors.Is(err, ErrBody) || !strings.Contains(err.Error(), tt.why) {
+					t.Errorf("got %v, want %q in it", err, tt.why)
+				}
+				time.Sleep(time.Hour)
+				if n, again := dead.Request.Body.Read(make([]byte, 1)); n != 0 || again != err {
+					t.Errorf("%v, then %d, %v", err, n, again)
+				}
+				return nil
 			}
-			resp, err := tr.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp.Body.Close()
-			if kept < maxKept/2 || kept > maxKept+maxKept/4 {
-				t.Errorf("%d bytes are kept", kept)
+			tr.RoundTrip(stream(t, body))
+			time.Sleep(time.Minute) // for a Read that was given up
+			if body.Closes() != 1 || body.ClosesDuringRead() > 0 {
+				t.Errorf("closed %d times, %d during a Read", body.Closes(), body.ClosesDuringRead())
 			}
 		})
 	}
 }
 
-// A rewound body takes a second for each Read. Its GetBody rewinds it, and must
-// not be called during a Read.
-type rewound struct {
-	*strings.Reader
-	reading atomic.Bool
-	during  atomic.Bool // GetBody or Close was called during a Read
-}
-
-func (r *rewound) Read(p []byte) (int, error) {
-	r.reading.Store(true)
-	defer r.reading.Store(false)
-	time.Sleep(time.Second)
-	return r.Reader.Read(p[:min(len(p), 2)])
-}
-
-func (r *rewound) Close() error {
-	r.during.Store(r.during.Load() || r.reading.Load())
-	return nil
-}
-
-func (r *rewound) getBody() (io.ReadCloser, error) {
-	r.during.Store(r.during.Load() || r.reading.Load())
-	_, err := r.Seek(0, io.SeekStart)
-	return r, err
-}
-
-// A dead letter has the whole body although Base still reads it when its last
-// response comes, and so does each retry.
-func TestDeadLetterOfABodyThatRewinds(t *testing.T) {
-	const text = "hello, world"
-	for _, closes := range []bool{false, true} {
-		run(t, fmt.Sprintf("Base closes it: %v", closes), func(t *testing.T) {
-			body := &rewound{Reader: strings.NewReader(text)}
-			req := post(t, "http://a.example/", "")
-			req.Body, req.GetBody, req.ContentLength = body, body.getBody, int64(len(text))
+// The attempt's time-out does not cut off a response while DeadLetter runs.
+func TestSlowDeadLetterKeepsTheResponseWhole(t *testing.T) {
+	for size, took := range map[int]time.Duration{maxReadAhead: time.Hour, maxReadAhead + 1: 0} {
+		run(t, strconv.Itoa(size), func(t *testing.T) {
+			trailer := http.Header{}
+			text := strings.NewReader(strings.Repeat("x", size))
+			var response *httpfake.Body
 			tr := &Transport{
-				Policy: testPolicy(t, `"numRetries":1,"minDelayTarget":1,"maxDelayTarget":1`),
 				Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					go receive(req)
-					time.Sleep(2500 * time.Millisecond)
-					if closes {
-						req.Body.Close()
-					}
-					return respond(503, req), nil
+					response = httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
+						if err := req.Context().Err(); err != nil {
+							return 0, err
+						}
+						n, err := text.Read(p)
+						if err == io.EOF {
+							trailer.Set("X", "y")
+						}
+						return n, err
+					}))
+					resp := respond(404, req)
+					resp.Body, resp.Trailer = response, trailer
+					return resp, nil
 				}),
-				DeadLetter: func(_ context.Context, dead DeadLetter) error {
-					if got, err := receive(dead.Request); got.Body != text || err != nil || dead.Attempts != 2 {
-						t.Errorf("%q, %v after %d attempts", got.Body, err, dead.Attempts)
-					}
-					again, err := dead.Request.GetBody()
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got, err := io.ReadAll(again); string(got) != text || err != nil {
-						t.Errorf("again: %q, %v", got, err)
-					}
-					return again.Close()
-				},
+				DeadLetter: func(context.Context, DeadLetter) error { time.Sleep(took); return nil },
 			}
-			resp, err := tr.RoundTrip(req)
-			if err != nil || resp.StatusCode != 503 || body.during.Load() {
-				t.Errorf("%v, %v; during a Read: %v", resp, err, body.during.Load())
+			resp, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
+			if err != nil {
+				t.Fatal(err)
 			}
-			time.Sleep(time.Minute)
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || len(body) != size || resp.Trailer.Get("X") != "y" {
+				t.Errorf("%d bytes of %d, trailer %v, %v", len(body), size, resp.Trailer, err)
+			}
+			if resp.Body.Close(); response.Closes() != 1 {
+				t.Errorf("the response was closed %d times", response.Closes())
+			}
+		})
+	}
+}
+
+// A response whose body breaks off is returned as it came. That of a 101, a
+// connection that changed hands, is not read.
+func TestBrokenResponseAndUpgrade(t *testing.T) {
+	broken := errors.New("connection reset")
+	for _, status := range []int{404, 101} {
+		run(t, strconv.Itoa(status), func(t *testing.T) {
+			body := httpfake.NewBody(io.MultiReader(strings.NewReader("hello"), iotest.ErrReader(broken)))
+			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				resp := respond(status, req)
+				resp.Body = body
+				if status == 101 {
+					resp.Body = struct {
+						io.ReadCloser
+						io.Writer
+					}{resp.Body, &bytes.Buffer{}}
+				}
+				return resp, nil
+			})
+			resp, err := (&Transport{DeadLetter: readIt, Base: base}).RoundTrip(post(t, "http://a.example/", "x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if _, ok := resp.Body.(io.Writer); status == 101 && (!ok || body.Reads() > 0) {
+				t.Errorf("the body is a %T, and was read %d times", resp.Body, body.Reads())
+			}
+			if body, err := io.ReadAll(resp.Body); string(body) != "hello" || err != broken {
+				t.Errorf("read %q, %v", body, err)
+			}
 		})
 	}
 }

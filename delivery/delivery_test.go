@@ -3,14 +3,17 @@ package delivery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/delivery/letters"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -31,39 +34,35 @@ func TestDeadLetters(t *testing.T) {
 	const text = "the request's body"
 	type key struct{}
 	for _, tt := range []struct {
-		name        string
-		base        func() http.RoundTripper
-		canceled    bool
-		cancelAfter time.Duration
-		attempts    int
-		reason      string
-		status      int
-		err         error
-		body        string // of the response
+		name     string
+		base     func() http.RoundTripper
+		cancel   time.Duration // when the caller gives up, -1: before; 0: not
+		attempts int
+		reason   string
+		status   int
+		err      error
 	}{
-		{name: "permanent", base: always(404), attempts: 1, reason: "permanent", status: 404, body: "the response"},
-		{name: "redirect", base: always(302), attempts: 1, reason: "permanent", status: 302, body: "the response"},
-		{name: "permanent at the second", base: always(503, 400), attempts: 2, reason: "permanent", status: 400,
-			body: "the response"},
-		{name: "exhausted", base: always(503), attempts: 4, reason: "max_attempts", status: 503, body: "the response"},
+		{name: "permanent", base: always(404), attempts: 1, reason: "permanent", status: 404},
+		{name: "exhausted", base: always(503), attempts: 4, reason: "max_attempts", status: 503},
 		{name: "no connection", base: always(0), attempts: 4, reason: "max_attempts", err: errRefused},
 		{name: "nothing was read", base: fixed(unread), attempts: 4, reason: "max_attempts", err: errRefused},
 		{name: "half was read", base: fixed(halfRead), attempts: 4, reason: "max_attempts", status: 503},
-		{name: "canceled before", base: always(200), canceled: true, reason: "canceled", err: errWentHome},
-		{name: "canceled in a delay", base: always(503), canceled: true, cancelAfter: 30 * time.Second,
-			attempts: 2, reason: "canceled", err: errWentHome},
-		{name: "canceled in an attempt", base: fixed(canceledIn), canceled: true, cancelAfter: 5 * time.Second,
-			attempts: 1, reason: "canceled", err: context.Canceled},
+		{name: "canceled before", base: always(200), cancel: -1, reason: "canceled", err: errWentHome},
+		{name: "canceled in a delay", base: always(503), cancel: 30 * time.Second, attempts: 2, reason: "canceled",
+			err: errWentHome},
+		{name: "canceled in an attempt", base: fixed(canceledIn), cancel: 5 * time.Second, attempts: 1,
+			reason: "canceled", err: context.Canceled},
 	} {
 		for kind, newRequest := range bodyKinds {
 			run(t, tt.name+"/"+kind, func(t *testing.T) {
 				req, closed := newRequest(t, text)
 				ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "here"))
 				defer cancel(nil)
-				if tt.canceled && tt.cancelAfter == 0 {
+				switch {
+				case tt.cancel < 0:
 					cancel(errWentHome)
-				} else if tt.canceled {
-					time.AfterFunc(tt.cancelAfter, func() { cancel(errWentHome) })
+				case tt.cancel > 0:
+					time.AfterFunc(tt.cancel, func() { cancel(errWentHome) })
 				}
 				letters := 0
 				tr := &Transport{Base: tt.base(), Jitter: awsretry.NoJitter}
@@ -73,32 +72,29 @@ func TestDeadLetters(t *testing.T) {
 						t.Error("the context has ended or lost its values")
 					}
 					checkRequest(t, dead.Request, text, req.ContentLength)
-					if dead.Attempts != tt.attempts || dead.Reason != tt.reason {
-						t.Errorf("got %d attempts, %q", dead.Attempts, dead.Reason)
+					if dead.Request.GetBody == nil && kind != "stream" {
+						t.Error("there is no GetBody")
 					}
-					if !errors.Is(dead.Err, tt.err) || (dead.Err == nil) != (tt.err == nil) {
-						t.Errorf("got %v, want %v", dead.Err, tt.err)
+					if dead.Attempts != tt.attempts || dead.Reason != tt.reason ||
+						!errors.Is(dead.Err, tt.err) || (dead.Err == nil) != (tt.err == nil) {
+						t.Errorf("got %+v", dead)
 					}
-					if status := statusOf(dead.Response); status != tt.status {
-						t.Errorf("got %d", status)
-					}
-					if dead.Response != nil && dead.Response.Body != http.NoBody {
-						t.Error("the dead letter has the caller's response body")
+					if (dead.Response != nil) != (tt.status > 0) || dead.Response != nil &&
+						(dead.Response.StatusCode != tt.status || dead.Response.Body != http.NoBody) {
+						t.Errorf("the response is %+v", dead.Response)
 					}
 					return nil
 				}
 				resp, err := tr.RoundTrip(req.WithContext(ctx))
-				if letters != 1 {
-					t.Errorf("%d dead letters", letters)
-				}
-				if !errors.Is(err, tt.err) {
-					t.Errorf("got %v, want %v", err, tt.err)
+				if letters != 1 || !errors.Is(err, tt.err) {
+					t.Errorf("%d dead letters, %v", letters, err)
 				}
 				if last, ok := awsretry.Outcome(resp); ok != (resp != nil) || string(last.Stop) != tt.reason && ok {
 					t.Errorf("the outcome of the response is %q, %v", last.Stop, ok)
 				}
 				if resp != nil {
-					if body, err := io.ReadAll(resp.Body); string(body) != tt.body || err != nil {
+					body, err := io.ReadAll(resp.Body)
+					if err != nil || string(body) != "the response" && tt.name != "half was read" {
 						t.Errorf("the response body is %q, %v", body, err)
 					}
 					resp.Body.Close()
@@ -110,21 +106,6 @@ func TestDeadLetters(t *testing.T) {
 			})
 		}
 	}
-}
-
-func always(statuses ...int) func() http.RoundTripper {
-	return func() http.RoundTripper { return responding(statuses...) }
-}
-
-func fixed(base httpfake.Base) func() http.RoundTripper {
-	return func() http.RoundTripper { return base }
-}
-
-func statusOf(resp *http.Response) int {
-	if resp == nil {
-		return 0
-	}
-	return resp.StatusCode
 }
 
 // checkRequest checks the request of a dead letter.
@@ -146,24 +127,6 @@ func checkRequest(t *testing.T, req *http.Request, body string, length int64) {
 	}
 	if got, err := io.ReadAll(again); string(got) != body || err != nil {
 		t.Errorf("the body is %q for the second time, %v", got, err)
-	}
-}
-
-func TestDeliveredIsNotADeadLetter(t *testing.T) {
-	for kind, newRequest := range bodyKinds {
-		run(t, kind, func(t *testing.T) {
-			req, closed := newRequest(t, "x")
-			tr := &Transport{Base: responding(503, 204), DeadLetter: func(context.Context, DeadLetter) error {
-				t.Error("a dead letter")
-				return nil
-			}}
-			if status, err := send(t, tr, req); status != 204 || err != nil {
-				t.Errorf("got %d, %v", status, err)
-			}
-			if closed() != 1 {
-				t.Errorf("the caller's body was closed %d times", closed())
-			}
-		})
 	}
 }
 
@@ -219,19 +182,15 @@ func TestOtherDeliveriesOfBaseDoNotCount(t *testing.T) {
 }
 
 func TestDeadLetterWithoutABody(t *testing.T) {
-	for name, body := range map[string]io.ReadCloser{"nil": nil, "http.NoBody": http.NoBody} {
-		run(t, name, func(t *testing.T) {
-			req := post(t, "http://a.example/", "")
-			req.Body, req.GetBody = body, nil
-			called := false
-			send(t, &Transport{Base: responding(400), DeadLetter: func(_ context.Context, dead DeadLetter) error {
-				called = dead.Request.Body == http.NoBody
-				return nil
-			}}, req)
-			if !called {
-				t.Error("the dead letter has another body")
-			}
-		})
+	for _, body := range []io.ReadCloser{nil, http.NoBody} {
+		req := post(t, "http://a.example/", "")
+		req.Body, req.GetBody = body, nil
+		var dead DeadLetter
+		tr := &Transport{Base: responding(400)}
+		tr.DeadLetter = func(_ context.Context, d DeadLetter) error { dead = d; return nil }
+		if send(t, tr, req); dead.Request.Body != http.NoBody {
+			t.Errorf("of %T: a %T", body, dead.Request.Body)
+		}
 	}
 }
 
@@ -240,29 +199,112 @@ func TestDeadLetterThatFails(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		status int
+		panics bool
 		text   string
 	}{
-		{"a server error", 503,
+		{"a server error", 503, false,
 			"delivery: got 503 Service Unavailable; and the dead letter was not taken: disk full"},
-		{"a permanent failure", 404, "delivery: got 404 Not Found; and the dead letter was not taken: disk full"},
-		{"no connection", 0, "connection refused; and the dead letter was not taken: disk full"},
+		{"no connection", 0, false, "connection refused; and the dead letter was not taken: disk full"},
+		{"it panics", 404, true, ""},
 	} {
 		run(t, tt.name, func(t *testing.T) {
 			end := responding(tt.status)
-			tr := &Transport{Base: end, DeadLetter: func(context.Context, DeadLetter) error { return full }}
-			resp, err := tr.RoundTrip(post(t, "http://a.example/?token=secret", "x"))
-			if resp != nil || err == nil || !strings.HasSuffix(err.Error(), tt.text) || !errors.Is(err, full) {
-				t.Fatalf("got %v, %v", resp, err)
+			tr := &Transport{Base: end, DeadLetter: func(context.Context, DeadLetter) error {
+				if tt.panics {
+					panic("boom")
+				}
+				return full
+			}}
+			req, closed := bodyKinds["stream"](t, "x")
+			var resp *http.Response
+			var err error
+			if p := httpfake.Recovered(func() { resp, err = tr.RoundTrip(req) }); (p == "boom") != tt.panics {
+				t.Errorf("recovered %v", p)
 			}
-			var e *awsretry.Error
-			if noConnection := tt.status == 0; noConnection != errors.Is(err, errRefused) ||
-				noConnection != errors.As(err, &e) {
+			if resp != nil || !tt.panics && (!strings.HasSuffix(fmt.Sprint(err), tt.text) || !errors.Is(err, full)) {
+				t.Errorf("got %v, %v", resp, err)
+			}
+			if errors.Is(err, errRefused) != (tt.status == 0) || errors.As(err, new(*awsretry.Error)) != (tt.status == 0) {
 				t.Errorf("got %v", err)
 			}
 			for n, body := range end.bodies {
 				if body.Closes() != 1 {
 					t.Errorf("response %d was closed %d times", n, body.Closes())
 				}
+			}
+			if closed() != 1 {
+				t.Errorf("the request's body was closed %d times", closed())
+			}
+		})
+	}
+}
+
+// If Base or a hook panics, the dead letter is handed over and the panic goes
+// on.
+func TestPanicsLeaveDeadLetters(t *testing.T) {
+	const text = "the request's body"
+	for _, tt := range []struct {
+		name     string
+		base     func() http.RoundTripper
+		observe  func(awsretry.Attempt)
+		attempts int
+		value    any
+	}{
+		{"Base that has read", fixed(func(req *http.Request) (*http.Response, error) {
+			io.CopyN(io.Discard, req.Body, 3)
+			panic("boom")
+		}), nil, 1, "boom"},
+		{"Observe of the second attempt", always(503, 404), func(a awsretry.Attempt) {
+			if a.Number == 2 {
+				panic("boom")
+			}
+		}, 2, "boom"},
+		{"the end of the goroutine", fixed(func(*http.Request) (*http.Response, error) {
+			runtime.Goexit()
+			return nil, nil
+		}), nil, 1, nil},
+	} {
+		run(t, tt.name, func(t *testing.T) {
+			letters := 0
+			tr := &Transport{Base: tt.base(), Observe: tt.observe}
+			tr.DeadLetter = func(_ context.Context, dead DeadLetter) error {
+				letters++
+				if got, err := receive(dead.Request); err != nil || got.Body != text {
+					t.Errorf("the body is %q, %v", got.Body, err)
+				}
+				if dead.Reason != "panic" || dead.Attempts != tt.attempts || dead.Err == nil || dead.Response != nil {
+					t.Errorf("got %+v", dead)
+				}
+				return errors.New("disk full")
+			}
+			req, closed := bodyKinds["stream"](t, text)
+			if p := httpfake.Recovered(func() { tr.RoundTrip(req) }); p != tt.value {
+				t.Errorf("recovered %v", p)
+			}
+			if letters != 1 || closed() != 1 {
+				t.Errorf("%d dead letters; the body was closed %d times", letters, closed())
+			}
+		})
+	}
+}
+
+// If the body's reader panics, so does RoundTrip, and the body is lost.
+func TestPanicOfTheBody(t *testing.T) {
+	panicking := httpfake.ReadFunc(func([]byte) (int, error) { panic("boom") })
+	for name, base := range map[string]http.RoundTripper{
+		"Base reads it":       responding(200),
+		"DeadLetter reads it": httpfake.Base(unread),
+	} {
+		run(t, name, func(t *testing.T) {
+			dir := t.TempDir()
+			body := httpfake.NewBody(io.MultiReader(oneWay("hel"), panicking))
+			req := stream(t, body)
+			tr := &Transport{Base: base, DeadLetter: (&letters.Dir{Path: dir}).Put}
+			if p := httpfake.Recovered(func() { tr.RoundTrip(req) }); p != "boom" || body.Closes() != 1 {
+				t.Errorf("recovered %v; the body was closed %d times", p, body.Closes())
+			}
+			if left := entries(t, dir); len(left) > 0 {
+				t.Errorf("%q is left", left)
 			}
 		})
 	}

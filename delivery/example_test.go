@@ -66,34 +66,3 @@ func ExampleParse() {
 	// delivery: healthyRetryPolicy.numRetries is 101; it must be a whole number, 0 to 100
 	// delivery: "healthyRetryPolicy.retries" is not an attribute of a delivery policy; allowed here: backoffFunction, maxDelayTarget, minDelayTarget, numMaxDelayRetries, numMinDelayRetries, numNoDelayRetries, numRetries
 }
-
-func ExamplePolicy_Delays() {
-	policy, err := delivery.Parse([]byte(`{"healthyRetryPolicy": {
-		"minDelayTarget": 1, "maxDelayTarget": 60, "numRetries": 7,
-		"numNoDelayRetries": 1, "numMinDelayRetries": 1, "numMaxDelayRetries": 1, "backoffFunction": "linear"}}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for delay := range policy.Delays() {
-		fmt.Print(delay, " ")
-	}
-	// Output: 0s 1s 1s 20.666666667s 40.333333333s 1m0s 1m0s
-}
-
-func ExampleEffective() {
-	topic, err := delivery.ParseTopic([]byte(`{"http": {
-		"defaultHealthyRetryPolicy": {"numRetries": 5}, "defaultThrottlePolicy": {"maxReceivesPerSecond": 10}}}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	subscription, err := delivery.Parse([]byte(`{"throttlePolicy": {"maxReceivesPerSecond": 2}}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	policy := delivery.Effective(topic, subscription)
-	fmt.Println(*policy.HealthyRetryPolicy.NumRetries, *policy.ThrottlePolicy.MaxReceivesPerSecond)
-	// Output: 5 2
-}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"errors"
 	"io"
 	"maps"
@@ -120,4 +121,28 @@ func halfRead(req *http.Request) (*http.Response, error) {
 	io.CopyN(io.Discard, req.Body, 2)
 	req.Body.Close()
 	return respond(503, req), nil
+}
+
+// hangingUp is a Base that responds while it still reads the body.
+func hangingUp(req *http.Request) (*http.Response, error) {
+	go func() {
+		io.Copy(io.Discard, req.Body)
+		req.Body.Close()
+	}()
+	time.Sleep(time.Second)
+	return respond(404, req), nil
+}
+
+func always(statuses ...int) func() http.RoundTripper {
+	return func() http.RoundTripper { return responding(statuses...) }
+}
+
+func fixed(base httpfake.Base) func() http.RoundTripper {
+	return func() http.RoundTripper { return base }
+}
+
+// readIt is a DeadLetter that reads the request's body.
+func readIt(_ context.Context, dead DeadLetter) error {
+	_, err := receive(dead.Request)
+	return err
 }

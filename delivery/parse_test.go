@@ -1,27 +1,16 @@
 package delivery
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-func seeds(f *testing.F) {
-	files, _ := filepath.Glob("testdata/*.json")
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(text)
-	}
-	f.Add([]byte(`{"healthyRetryPolicy":{"numRetries":1,"numRetries":1}}`))
-	f.Add([]byte(`{"http":{"disableSubscriptionOverrides":true}}`))
-}
 
 // reads parses text, and what the policy is marshaled to, which must be the same.
 // It returns nil for text that is refused.
@@ -33,23 +22,37 @@ func reads[P any](t *testing.T, parse func([]byte) (*P, error), text []byte) *P 
 	if err != nil {
 		return nil
 	}
-	again, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := parse(again)
+	again := marshal(t, p)
+	q, err := parse([]byte(again))
 	if err != nil {
 		t.Fatalf("%s became %s: %v", text, again, err)
 	}
-	if diff := cmp.Diff(p, q, retryFields); diff != "" {
+	if diff := cmp.Diff(p, q, cmp.AllowUnexported(RetryPolicy{})); diff != "" {
 		t.Fatalf("%s became %s:\n%s", text, again, diff)
 	}
 	return p
 }
 
+func marshal(t *testing.T, policy any) string {
+	t.Helper()
+	text, err := json.Marshal(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 func FuzzParse(f *testing.F) {
-	seeds(f)
+	files, _ := filepath.Glob("testdata/*.json")
+	for _, file := range files {
+		f.Add([]byte(readFile(f, file)))
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
+		if topic := reads(t, ParseTopic, text); topic != nil {
+			if err := Effective(topic, nil).ValidateRaw(); err != nil {
+				t.Fatalf("%s: its effective policy: %v", text, err)
+			}
+		}
 		p := reads(t, Parse, text)
 		if p == nil {
 			return
@@ -67,80 +70,82 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func FuzzParseTopic(f *testing.F) {
-	seeds(f)
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if p := reads(t, ParseTopic, text); p != nil {
-			if err := Effective(p, nil).ValidateRaw(); err != nil {
-				t.Fatalf("%s: its effective policy: %v", text, err)
-			}
-		}
-	})
+func readFile(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // Parse and ParseTopic read what Amazon SNS returns for the attribute
-// EffectiveDeliveryPolicy, and a file with a byte order mark.
+// EffectiveDeliveryPolicy, and a file with a byte order mark. A policy marshals
+// to the JSON that it was read from, apart from what is ignored.
 func TestPoliciesAsAmazonReturnsThem(t *testing.T) {
 	const (
-		retry = `{"minDelayTarget":20,"maxDelayTarget":20,"numRetries":7,"numMaxDelayRetries":0,` +
-			`"numNoDelayRetries":0,"numMinDelayRetries":0,"backoffFunction":"linear"}`
+		retry = `{"minDelayTarget":20,"maxDelayTarget":20,"numRetries":7,"numNoDelayRetries":0,` +
+			`"numMinDelayRetries":0,"numMaxDelayRetries":0,"backoffFunction":"linear"}`
 		content = `{"headerContentType":"text/plain; charset=UTF-8"}`
 	)
-	wantRetry := &RetryPolicy{
-		MinDelayTarget: ptr(20), MaxDelayTarget: ptr(20), NumRetries: ptr(7),
-		NumMaxDelayRetries: ptr(0), NumNoDelayRetries: ptr(0), NumMinDelayRetries: ptr(0),
-		BackoffFunction: Linear,
-	}
-	wantContent := &RequestPolicy{HeaderContentType: "text/plain; charset=UTF-8"}
-	for _, tt := range []struct {
-		name, text string
-		want       *Policy
-	}{
-		{"a subscription's", `{"healthyRetryPolicy":` + retry + `,"sicklyRetryPolicy":null,"throttlePolicy":null,` +
-			`"requestPolicy":` + content + `,"guaranteed":false}`,
-			&Policy{HealthyRetryPolicy: wantRetry, RequestPolicy: wantContent}},
+	for _, tt := range []struct{ name, text, want string }{ // without want: text
+		{"a subscription's",
+			`{"healthyRetryPolicy":` + retry + `,"sicklyRetryPolicy":null,"throttlePolicy":null,"requestPolicy":` +
+				content + `,"guaranteed":false}`,
+			`{"healthyRetryPolicy":` + retry + `,"requestPolicy":` + content + `}`},
 		{"nothing but null",
 			byteOrderMark + `{"healthyRetryPolicy":null,"throttlePolicy":{"maxReceivesPerSecond":null},` +
-				`"requestPolicy":null}`,
-			&Policy{ThrottlePolicy: &ThrottlePolicy{}}},
+				`"requestPolicy":null}`, `{"throttlePolicy":{}}`},
+		{"empty blocks", `{"healthyRetryPolicy":{},"throttlePolicy":{},"requestPolicy":{}}`, ""},
+		{"a topic's",
+			byteOrderMark + `{"http":{"defaultHealthyRetryPolicy":` + retry + `,"defaultSicklyRetryPolicy":null,` +
+				`"disableSubscriptionOverrides":false,"defaultThrottlePolicy":null,"defaultRequestPolicy":` +
+				content + `}}`,
+			`{"http":{"defaultHealthyRetryPolicy":` + retry + `,"disableSubscriptionOverrides":false,` +
+				`"defaultRequestPolicy":` + content + `}}`},
+		{"a topic's file", readFile(t, "testdata/topic.json"), ""},
+		{"a topic's empty block", `{"http":{}}`, ""},
+		{"a topic's without a policy", `{"http":null}`, `{}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			p := parse(t, tt.text)
-			if diff := cmp.Diff(tt.want, p, retryFields); diff != "" {
+			var got string
+			if strings.HasPrefix(tt.name, "a topic's") {
+				topic, err := ParseTopic([]byte(tt.text))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = marshal(t, topic)
+			} else {
+				got = marshal(t, parse(t, tt.text))
+			}
+			want := bytes.NewBufferString(tt.want)
+			if tt.want == "" {
+				json.Compact(want, []byte(tt.text))
+			}
+			if diff := cmp.Diff(want.String(), got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if err := p.ValidateWrapped(); err != nil {
-				t.Error(err)
-			}
-			tr := &Transport{Policy: p, Base: responding(200)}
-			if status, err := send(t, tr, post(t, "http://a.example/", "x")); status != 200 || err != nil {
-				t.Errorf("got %d, %v", status, err)
 			}
 		})
 	}
-	for _, tt := range []struct {
-		name, text string
-		want       *TopicPolicy
-	}{
-		{"a topic's",
-			byteOrderMark + `{"http":{"defaultHealthyRetryPolicy":` + retry + `,"defaultSicklyRetryPolicy":null,` +
-				`"disableSubscriptionOverrides":false,"defaultThrottlePolicy":null,"defaultRequestPolicy":` + content +
-				`}}`,
-			&TopicPolicy{HTTP: &TopicHTTPPolicy{
-				DefaultHealthyRetryPolicy:    wantRetry,
-				DisableSubscriptionOverrides: ptr(false),
-				DefaultRequestPolicy:         wantContent,
-			}}},
-		{"a topic's without a policy", `{"http":null}`, &TopicPolicy{}},
+}
+
+func TestPolicyInsideAnotherDocumentIsReadAsStrictly(t *testing.T) {
+	var doc struct {
+		Subscription Policy
+		Topic        TopicPolicy
+	}
+	const good = `{"Subscription":{"throttlePolicy":{"maxReceivesPerSecond":5}},"Topic":{"http":{}}}`
+	for _, text := range []string{good, `{"Subscription": null, "Topic": null}`} { // null changes nothing
+		if err := json.Unmarshal([]byte(text), &doc); err != nil || marshal(t, doc) != good {
+			t.Errorf("%s: got %s, %v", text, marshal(t, doc), err)
+		}
+	}
+	for bad, want := range map[string]string{
+		`{"Subscription": {"healthyRetryPolicy": {"numRetries": 101}}}`: "numRetries is 101",
+		`{"Topic": {"https": {}}}`:                                      "https",
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			p, err := ParseTopic([]byte(tt.text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.want, p, retryFields); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
+		if err := json.Unmarshal([]byte(bad), &doc); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want an error with %q", bad, err, want)
+		}
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -18,41 +18,28 @@ import (
 	"example.com/awsretry"
 )
 
-// The README's table of differences names these tests, and each is there.
+// The README's table of differences names these tests, and each is there. Its
+// example is one that is run.
 func TestDifferencesAreTested(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var code strings.Builder
-	for _, name := range []string{"client_test.go", "differences_test.go", "memory_test.go", "upstream_test.go"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		code.Write(text)
-	}
-	_, table, _ := strings.Cut(string(readme), "\n## Differences\n")
+	readme := read(t, "README.md")
+	code := read(t, "client_test.go") + read(t, "differences_test.go") + read(t, "upstream_test.go")
+	_, table, _ := strings.Cut(readme, "\n## Differences\n")
 	table, _, _ = strings.Cut(table, "\n## ")
-	rows := 0
-	for row := range strings.Lines(table) {
-		if !strings.HasPrefix(row, "| ") || strings.HasPrefix(row, "| go-retryablehttp") {
-			continue
-		}
-		rows++
-		name := regexp.MustCompile("`(Test[A-Za-z/]+)`").FindStringSubmatch(row)
-		if name == nil || !strings.Contains(code.String(), "func "+name[1]+"(") {
+	rows := regexp.MustCompile("(?m)^\\| .*").FindAllString(table, -1)
+	if len(rows) < 13 {
+		t.Errorf("only %q", rows)
+	}
+	for _, row := range rows[1:] {
+		name := regexp.MustCompile("`(Test[A-Za-z/]+)` \\|$").FindStringSubmatch(row)
+		if name == nil || !strings.Contains(code, "func "+name[1]+"(") {
 			t.Errorf("no test is named by %s", row)
 		}
 	}
-	if rows < 12 {
-		t.Errorf("%d differences", rows)
-	}
-	_, example, _ := strings.Cut(string(readme), "client := ")
+	_, example, _ := strings.Cut(readme, "client := ")
 	example, _, _ = strings.Cut(example, "```")
-	if words := strings.Fields(example); len(words) < 5 ||
-		!strings.Contains(strings.Join(strings.Fields(read(t, "../bench/retryablehttp/example_test.go")), " "), strings.Join(words, " ")) {
+	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	if !strings.Contains(words(read(t, "../bench/retryablehttp/example_test.go")), words(example)) || example == "" {
 		t.Errorf("no example has %q", example)
 	}
 }
@@ -125,11 +112,7 @@ func TestReaderIsStreamed(t *testing.T) {
 		io.WriteString(w, "rest")
 		w.Close()
 	}()
-	resp, err := newClient().Do(request(t, "PUT", s.URL, r))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text(t, resp)
+	do(t, newClient(), request(t, "PUT", s.URL, r))
 }
 
 // What is longer than the buffer is sent once.
@@ -143,33 +126,17 @@ func TestLongReader(t *testing.T) {
 	again := newServer(t, 500, 200)
 	c := newClient()
 	c.Transport().MaxBodyBuffer = 4 << 20
-	resp, err := c.Do(request(t, "PUT", again.URL, long()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text(t, resp)
+	do(t, c, request(t, "PUT", again.URL, long()))
 	if again.seen() != 2 || again.bodies[0] != again.bodies[1] || len(again.bodies[0]) != 2<<20 {
 		t.Errorf("%d attempts", again.seen())
 	}
-}
-
-// neverEnding is an io.Reader of zeros.
-type neverEnding struct{}
-
-func (neverEnding) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
 }
 
 func TestReaderIsSentOnce(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, 200)
 	c, req := newClient(), request(t, "PUT", s.URL, iotest.OneByteReader(strings.NewReader("hello")))
-	resp, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text(t, resp)
+	do(t, c, req)
 	if _, err := c.Do(req); !errors.Is(err, errSent) || s.seen() != 1 {
 		t.Errorf("after %d: %v", s.seen(), err)
 	}
@@ -188,30 +155,26 @@ func TestRedirectOfReader(t *testing.T) {
 
 func TestRetryAfterIsCapped(t *testing.T) {
 	t.Parallel()
+	const without = 10 * time.Millisecond
 	for _, tt := range []struct {
 		status int
 		header []string
 		want   time.Duration
-		ok     bool
 	}{
-		{429, []string{"2"}, 2 * time.Second, true}, {503, []string{"3600"}, time.Minute, true},
-		{503, []string{"99999999999999999999999"}, time.Minute, true}, {429, []string{"2", "3"}, 3 * time.Second, true},
-		{503, []string{time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}, time.Minute, true},
-		{500, []string{"2"}, 0, false}, {429, []string{"-2"}, 0, false}, {429, []string{"soon"}, 0, false}, {429, nil, 0, false},
+		{429, []string{"2"}, 2 * time.Second},
+		{429, []string{"2", "3"}, 3 * time.Second},
+		{503, []string{"3600"}, time.Minute},
+		{503, []string{"99999999999999999999999"}, time.Minute},
+		{503, []string{time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}, time.Minute},
+		{500, []string{"2"}, without},
+		{429, []string{"-2"}, without},
+		{429, []string{"soon"}, without},
+		{429, nil, without},
 	} {
 		resp := &http.Response{StatusCode: tt.status, Header: http.Header{"Retry-After": tt.header}}
-		delay, ok := retryAfter(resp)
-		if delay != tt.want || ok != tt.ok {
-			t.Errorf("%d with %q: %v, %v", tt.status, tt.header, delay, ok)
-		}
-		without := 10 * time.Millisecond
-		for name, backoff := range map[string]Backoff{"DefaultBackoff": DefaultBackoff, "RateLimitLinearJitterBackoff": RateLimitLinearJitterBackoff} {
-			want := tt.want
-			if !ok {
-				want = without
-			}
-			if got := backoff(without, without, 0, resp); got != want {
-				t.Errorf("%s after %d with %q: %v", name, tt.status, tt.header, got)
+		for i, backoff := range []Backoff{DefaultBackoff, RateLimitLinearJitterBackoff} {
+			if got := backoff(without, without, 0, resp); got != tt.want {
+				t.Errorf("%d after %d with %q: %v", i, tt.status, tt.header, got)
 			}
 		}
 	}
@@ -265,26 +228,18 @@ func TestNoSecrets(t *testing.T) {
 // Idle connections stay open when a request is given up.
 func TestConnectionsStay(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	conns := make(map[string]bool)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		conns[r.RemoteAddr] = true
-		mu.Unlock()
-		if r.URL.Path == "/bad" {
-			w.WriteHeader(500)
-		}
-	}))
-	defer s.Close()
+	s := newServer(t, 200, 500, 200, 500, 200)
 	c := newClient()
 	c.RetryMax = 0
-	for _, path := range []string{"/", "/bad", "/", "/bad", "/"} {
-		if resp, err := c.Get(s.URL + path); err == nil {
+	for range 5 {
+		if resp, err := c.Get(s.URL); err == nil {
 			text(t, resp)
 		}
 	}
-	if len(conns) != 1 {
-		t.Errorf("%d connections", len(conns))
+	for _, r := range s.requests {
+		if r.RemoteAddr != s.requests[0].RemoteAddr {
+			t.Error("there is a second connection")
+		}
 	}
 }
 
@@ -316,5 +271,41 @@ func TestImports(t *testing.T) {
 	out := run(t, ".", "go", "list", "-f", "{{join .Imports \" \"}}", ".")
 	if strings.Contains(out, "/internal/") || !strings.Contains(out, "example.com/awsretry") {
 		t.Errorf("it imports %s", out)
+	}
+}
+
+// An upload of 1 GiB takes no memory, whether it may be sent again or not.
+func TestMemoryOfAnUpload(t *testing.T) {
+	size := int64(1 << 30)
+	if testing.Short() {
+		size = 64 << 20
+	}
+	for name, body := range map[string]any{
+		"ReaderFunc": ReaderFunc(func() (io.Reader, error) { return io.LimitReader(neverEnding{}, size), nil }),
+		"ReaderAt":   io.NewSectionReader(neverEnding{}, 0, size),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sent []int64
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if len(sent) == 0 { // the first attempt fails after a part
+					n, _ := io.CopyN(io.Discard, r.Body, 1<<20)
+					sent = append(sent, n)
+					panic(http.ErrAbortHandler)
+				}
+				n, _ := io.Copy(io.Discard, r.Body)
+				sent = append(sent, n)
+			}))
+			defer s.Close()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			do(t, newClient(), request(t, "PUT", s.URL, body))
+			runtime.ReadMemStats(&after)
+			if want := []int64{1 << 20, size}; !slices.Equal(sent, want) {
+				t.Errorf("%d bytes, want %d", sent, want)
+			}
+			if grown := after.TotalAlloc - before.TotalAlloc; grown > 32<<20 {
+				t.Errorf("%d MiB were allocated", grown>>20)
+			}
+		})
 	}
 }

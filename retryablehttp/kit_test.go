@@ -75,3 +75,23 @@ func text(t testing.TB, resp *http.Response) string {
 	resp.Body.Close()
 	return string(data)
 }
+
+// do sends a request, and returns the text of the response.
+func do(t testing.TB, c *Client, req *Request) string {
+	t.Helper()
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text(t, resp)
+}
+
+// neverEnding is an io.Reader of zeros, and an io.ReaderAt.
+type neverEnding struct{}
+
+func (neverEnding) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+func (n neverEnding) ReadAt(p []byte, _ int64) (int, error) { return n.Read(p) }

@@ -1,13 +1,12 @@
 package retryablehttp
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -54,7 +53,10 @@ func TestUpstream(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for 20 s, as upstream's tests do")
 	}
-	source := download(t, upstream)
+	var source struct{ Dir string }
+	if err := json.Unmarshal([]byte(run(t, t.TempDir(), "go", "mod", "download", "-json", upstream)), &source); err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	own, err := filepath.Glob("*.go")
 	if err != nil {
@@ -72,7 +74,7 @@ func TestUpstream(t *testing.T) {
 		write(t, filepath.Join(dir, name), text)
 	}
 	for _, name := range []string{"client_test.go", "roundtripper_test.go"} {
-		write(t, filepath.Join(dir, name), read(t, filepath.Join(source, name)))
+		write(t, filepath.Join(dir, name), read(t, filepath.Join(source.Dir, name)))
 	}
 	write(t, filepath.Join(dir, "shim.go"), shim)
 	root, err := filepath.Abs("..")
@@ -84,31 +86,23 @@ func TestUpstream(t *testing.T) {
 	write(t, filepath.Join(dir, "go.sum"), read(t, "go.sum"))
 	run(t, dir, "go", "mod", "tidy")
 
-	cmd := exec.Command("go", "test", "-vet=off", "-json", "-skip", skipped, ".")
+	cmd := exec.Command("go", "test", "-vet=off", "-v", "-skip", skipped, ".")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off")
 	out, runErr := cmd.Output() // which fails because of those that are judged
 	passed, failed := 0, make(map[string]bool)
-	var text strings.Builder
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		var event struct{ Action, Test, Output string }
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			continue
-		}
-		text.WriteString(event.Output)
-		switch {
-		case event.Test == "":
-		case event.Action == "pass":
+	for _, result := range regexp.MustCompile(`--- (PASS|FAIL): (\S+)`).FindAllSubmatch(out, -1) {
+		if string(result[1]) == "PASS" {
 			passed++
-		case event.Action == "fail":
-			failed[event.Test] = true
+		} else {
+			failed[string(result[2])] = true
 		}
 	}
 	if passed < 60 {
-		t.Fatalf("only %d passed: %v\n%s", passed, runErr, text.String())
+		t.Fatalf("only %d passed: %v\n%s", passed, runErr, out)
 	}
 	for name := range failed {
 		if judged[name] == "" {
-			t.Errorf("%s fails:\n%s", name, text.String())
+			t.Errorf("%s fails:\n%s", name, out)
 		}
 	}
 	for name, why := range judged {
@@ -117,17 +111,6 @@ func TestUpstream(t *testing.T) {
 		}
 	}
 	t.Logf("%d passed, and %d that are judged did not", passed, len(failed))
-}
-
-// download returns the folder of a module from the module proxy.
-func download(t *testing.T, module string) string {
-	t.Helper()
-	out := run(t, t.TempDir(), "go", "mod", "download", "-json", module)
-	var found struct{ Dir string }
-	if err := json.Unmarshal([]byte(out), &found); err != nil {
-		t.Fatal(err)
-	}
-	return found.Dir
 }
 
 func run(t *testing.T, dir, name string, args ...string) string {

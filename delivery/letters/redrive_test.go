@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,80 +21,114 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// seen redrives dir and returns what Observe was called with, when a letter was
+// deleted or left alone for good. The response to a letter has the status that is
+// its body.
+func seen(t *testing.T, dir string, options RedriveOptions) (results []string, done Counts, err error) {
+	t.Helper()
+	var responses []*httpfake.Body
+	rt := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		s, err := receive(req)
+		if err != nil {
+			return nil, err
+		}
+		switch s.Body {
+		case "refused":
+			return nil, errRefused
+		case "nothing":
+			return nil, nil
+		}
+		status, err := strconv.Atoi(s.Body)
+		resp := respond(status, req)
+		body := httpfake.NewBody(strings.NewReader("the response"))
+		responses, resp.Body = append(responses, body), body
+		return resp, err
+	})
+	var failures []string
+	options.Observe = func(result Record) {
+		letter, path := result.Letter, filepath.Join(dir, result.Letter.Name)
+		if _, err := os.Lstat(path); (err == nil) == (result.Result == Delivered) {
+			t.Errorf("%s is reported as %s, and its file: %v", letter.Name, result.Result, err)
+		}
+		whole := letter.Method == "POST" && letter.URL == "http://a.example/" && letter.Size > 0
+		if whole == (result.Result == Broken) {
+			t.Errorf("got %+v", result)
+		}
+		text := string(result.Result)
+		if result.Err != nil {
+			text += ": " + result.Err.Error()
+			failures = append(failures, fmt.Sprintf("letters: Redrive: %s: %v", path, result.Err))
+		}
+		results = append(results, text)
+	}
+	done, err = (&Dir{Path: dir}).Redrive(t.Context(), rt, options)
+	for n, body := range responses {
+		if body.Reads() < 2 || body.Closes() != 1 { // to its end
+			t.Errorf("response %d: read %d times, closed %d times", n, body.Reads(), body.Closes())
+		}
+	}
+	if errors.Is(err, ErrMaxFailures) {
+		failures = append(failures, fmt.Sprintf("%v: %d", ErrMaxFailures, options.MaxFailures))
+	}
+	if want := strings.Join(failures, "\n"); (err != nil) != (want != "") || err != nil && err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	return results, done, err
+}
+
+var errRefused = errors.New("connection refused")
+
 func TestRedrive(t *testing.T) {
 	dir := t.TempDir()
-	fill(t, dir, "200", "503", "204", "refused", "302", "400", "nothing", "299")
+	fill(t, dir, "200", "503", "refused", "302", "nothing", "299")
 	names := entries(t, dir)
 	write(t, dir, "0-foreign.txt", "hello")
 	write(t, dir, "1-broken.letter", "hello")
 	os.Mkdir(filepath.Join(dir, "2-folder.letter"), 0o700)
 	os.Symlink(filepath.Join(dir, names[0]), filepath.Join(dir, "1-link.letter"))
 
-	refused := errors.New("connection refused")
-	var got []string
-	var bodies []*httpfake.Body
-	var texts []*strings.Reader // of the bodies
-	done, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
-		s, err := receive(req)
-		if err != nil {
-			return nil, err
-		}
-		got = append(got, s.Body)
-		var status int
-		if _, err := fmt.Sscan(s.Body, &status); err != nil {
-			if s.Body == "refused" {
-				return nil, refused
+	broken := []string{
+		"broken: not a dead letter", "broken: not a whole dead letter: unexpected EOF", "broken: not a dead letter",
+		"broken: not a dead letter",
+	}
+	dry, done, _ := seen(t, dir, RedriveOptions{DryRun: true})
+	unsent := slices.Repeat([]string{"unsent"}, len(names))
+	if diff := cmp.Diff(append(broken, unsent...), dry); diff != "" || done != (Counts{Unsent: 6, Broken: 4}) {
+		t.Errorf("a dry run: %+v (-want +got):\n%s", done, diff)
+	}
+	got, done, err := seen(t, dir, RedriveOptions{})
+	sent := []string{
+		"delivered", "kept: got 503 Service Unavailable", "kept: connection refused", "kept: got 302 Found",
+		"kept: rt returned neither a response nor an error", "delivered",
+	}
+	if diff := cmp.Diff(append(broken, sent...), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if done != (Counts{Delivered: 2, Kept: 4, Broken: 4}) || !errors.Is(err, errRefused) {
+		t.Errorf("got %+v, %v", done, err)
+	}
+}
+
+func TestRedriveLimits(t *testing.T) {
+	for _, tt := range []struct {
+		letters string
+		options RedriveOptions
+		want    Counts
+		stopped bool
+	}{
+		{"200 503 200 200", RedriveOptions{Limit: 2}, Counts{Delivered: 1, Kept: 1}, false},
+		{"200 200 200", RedriveOptions{Limit: 2, DryRun: true}, Counts{Unsent: 2}, false},
+		{"503 200 503 503 200 200", RedriveOptions{MaxFailures: 2}, Counts{Delivered: 1, Kept: 3}, true},
+		{"503 200 503 200 503", RedriveOptions{MaxFailures: 2}, Counts{Delivered: 2, Kept: 3}, false},
+	} {
+		t.Run(tt.letters, func(t *testing.T) {
+			dir := t.TempDir()
+			fill(t, dir, strings.Fields(tt.letters)...)
+			_, done, err := seen(t, dir, tt.options)
+			if done != tt.want || errors.Is(err, ErrMaxFailures) != tt.stopped {
+				t.Errorf("got %+v, %v; want %+v", done, err, tt.want)
 			}
-			return nil, nil
-		}
-		text := strings.NewReader("the response")
-		body := httpfake.NewBody(text)
-		bodies, texts = append(bodies, body), append(texts, text)
-		resp := respond(status, req)
-		resp.Body = body
-		return resp, nil
-	})
-	if diff := cmp.Diff([]string{"200", "503", "204", "refused", "302", "400", "nothing", "299"}, got); diff != "" {
-		t.Errorf("sent (-want +got):\n%s", diff)
-	}
-	if want := (Counts{Delivered: 3, Kept: 5, Broken: 4}); done != want {
-		t.Errorf("got %+v, want %+v", done, want)
-	}
-	for n, body := range bodies {
-		if rest := texts[n].Len(); rest > 0 || body.Closes() != 1 {
-			t.Errorf("response %d: %d bytes not read, closed %d times", n, rest, body.Closes())
-		}
-	}
-	if !errors.Is(err, refused) {
-		t.Errorf("got %v, want %v in it", err, refused)
-	}
-	lines := strings.Split(fmt.Sprint(err), "\n")
-	want := []string{
-		"0-foreign.txt: not a dead letter",
-		"1-broken.letter: not a whole dead letter",
-		"1-link.letter: not a dead letter",
-		"2-folder.letter: not a dead letter",
-		names[1] + ": got 503 Service Unavailable",
-		names[3] + ": connection refused",
-		names[4] + ": got 302 Found",
-		names[5] + ": got 400 Bad Request",
-		names[6] + ": rt returned neither",
-	}
-	if len(lines) != len(want) {
-		t.Fatalf("got %q", lines)
-	}
-	for i := range lines {
-		want := "letters: Redrive: " + filepath.Join(dir, want[i])
-		if !strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], "secret") {
-			t.Errorf("got  %s\nwant %s", lines[i], want)
-		}
-	}
-	left := []string{
-		"0-foreign.txt", "1-broken.letter", "1-link.letter", "2-folder.letter",
-		names[1], names[3], names[4], names[5], names[6],
-	}
-	if diff := cmp.Diff(left, entries(t, dir)); diff != "" {
-		t.Errorf("left (-want +got):\n%s", diff)
+		})
 	}
 }
 
@@ -136,42 +172,20 @@ func TestRedrivesAtOnce(t *testing.T) {
 		t.Skip("this system has no file locks")
 	}
 	dir := t.TempDir()
-	const letters, runs = 40, 8
-	var bodies []string
-	for n := range letters {
-		bodies = append(bodies, fmt.Sprint(n))
-	}
-	fill(t, dir, bodies...)
-	var mu sync.Mutex
-	got := map[string]int{}
-	var delivered atomic.Int64
+	const letters = 40
+	fill(t, dir, strings.Fields(strings.Repeat("x ", letters))...)
+	var sent atomic.Int64
 	var wg sync.WaitGroup
-	for range runs {
-		wg.Go(func() {
-			done, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
-				s, err := receive(req)
-				mu.Lock()
-				got[s.Body]++
-				mu.Unlock()
-				return respond(200, req), err
-			})
-			if err != nil || done.Kept+done.Broken > 0 {
-				t.Errorf("got %+v, %v", done, err)
-			}
-			delivered.Add(int64(done.Delivered))
-		})
+	for range 8 {
+		wg.Go(func() { sent.Add(int64(collect(t, dir)["x"])) })
 	}
 	wg.Wait()
-	for _, body := range bodies {
-		if got[body] != 1 {
-			t.Errorf("letter %s was sent %d times", body, got[body])
-		}
-	}
-	if delivered.Load() != letters || len(entries(t, dir)) > 0 {
-		t.Errorf("%d delivered, %d left", delivered.Load(), len(entries(t, dir)))
+	if left := entries(t, dir); sent.Load() != letters || len(left) > 0 {
+		t.Errorf("%d letters were sent %d times, and %d are left", letters, sent.Load(), len(left))
 	}
 }
 
+// A dry run locks none, and is not stopped by locks.
 func TestBusyLettersAreLeftToTheirRedrive(t *testing.T) {
 	if !canLock {
 		t.Skip("this system has no file locks")
@@ -180,6 +194,10 @@ func TestBusyLettersAreLeftToTheirRedrive(t *testing.T) {
 	fill(t, dir, "1", "2")
 	outer, err := send(t, dir, func(req *http.Request) (*http.Response, error) {
 		if s, _ := receive(req); s.Body == "1" {
+			dry, err := (&Dir{Path: dir}).Redrive(t.Context(), nil, RedriveOptions{DryRun: true})
+			if err != nil || dry != (Counts{Unsent: 2}) {
+				t.Errorf("the dry run: got %+v, %v", dry, err)
+			}
 			inner, err := send(t, dir, ok)
 			if err != nil || inner != (Counts{Delivered: 1, Busy: 1}) {
 				t.Errorf("the second: got %+v, %v", inner, err)
@@ -204,20 +222,12 @@ func TestStillAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if !stillAt(path, f) {
-		t.Error("false for an untouched file")
-	}
-	if err := os.Rename(filepath.Join(dir, "b"), path); err != nil {
-		t.Fatal(err)
-	}
-	if stillAt(path, f) {
-		t.Error("true for a replaced file")
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	if stillAt(path, f) {
-		t.Error("true for a deleted file")
+	untouched := stillAt(path, f)
+	os.Rename(filepath.Join(dir, "b"), path)
+	replaced := stillAt(path, f)
+	os.Remove(path)
+	if deleted := stillAt(path, f); !untouched || replaced || deleted {
+		t.Errorf("untouched: %v, replaced: %v, deleted: %v", untouched, replaced, deleted)
 	}
 }
 
@@ -253,6 +263,10 @@ func TestHalfWrittenFilesAreSwept(t *testing.T) {
 	defer locked.Close()
 	if ok, err := lock(locked); !ok || err != nil {
 		t.Fatal(ok, err)
+	}
+	(&Dir{Path: dir}).Redrive(t.Context(), nil, RedriveOptions{DryRun: true})
+	if left := entries(t, dir); len(left) != 4 {
+		t.Errorf("a dry run leaves %q", left)
 	}
 	done, err := send(t, dir, nil)
 	if done != (Counts{Broken: 1}) || err == nil || !strings.Contains(err.Error(), "foreign.tmp") {
