@@ -77,7 +77,7 @@ func TestBucketIsShared(t *testing.T) {
 	s := newServer(t, 500)
 	shared := &http.Client{}
 	for range 2 * maxTransports {
-		new(Client).Transport() // of the default HTTPClient
+		(&Client{HTTPClient: new(http.Client)}).Transport()
 	}
 	for i := range 4 {
 		c := newClient()
