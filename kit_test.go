@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"example.com/awsretry/internal/bucket"
 )
 
 // readVectors reads a file of testdata/vectors.
@@ -24,14 +22,6 @@ func readVectors(t testing.TB, name string, into any) {
 
 func near(got, want, tolerance float64) bool {
 	return math.Abs(got-want) <= tolerance*max(1, math.Abs(want))
-}
-
-// wantNoLine fails the test if someone waits for tokens of b.
-func wantNoLine(t testing.TB, b *bucket.Bucket) {
-	t.Helper()
-	if waiting, _ := b.Line(1); waiting > 0 {
-		t.Errorf("%d are in line, want nobody", waiting)
-	}
 }
 
 // wantError fails the test if the text of an error, or "" of none, is another.

@@ -36,8 +36,6 @@ func TestThrottleCountsEveryAttempt(t *testing.T) {
 	})
 }
 
-const onePerSecond = `{"throttlePolicy":{"maxReceivesPerSecond":1}}`
-
 // The wait for an attempt ends with the request's context or its deprecated
 // Cancel. One that would end after the deadline is refused at once; those that
 // wait already count. The error, the dead letter and the observer say the same.

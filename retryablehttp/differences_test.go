@@ -26,7 +26,7 @@ func TestDifferencesAreTested(t *testing.T) {
 	code := read(t, "client_test.go") + read(t, "differences_test.go") + read(t, "upstream_test.go")
 	_, table, _ := strings.Cut(readme, "\n## Differences\n")
 	table, _, _ = strings.Cut(table, "\n## ")
-	rows := regexp.MustCompile("(?m)^\\| .*").FindAllString(table, -1)
+	rows := regexp.MustCompile(`(?m)^\| .*`).FindAllString(table, -1)
 	if len(rows) < 13 {
 		t.Errorf("only %q", rows)
 	}

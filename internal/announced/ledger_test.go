@@ -114,6 +114,11 @@ func TestStories(t *testing.T) {
 			y.at(31 * s)
 			y.waits(0)
 		}},
+		{"a window that ends later than was said", 0, func(y *story) {
+			y.hear(y.send(), window(0, 30*s))
+			y.throttle(y.sendAt(31*s), window(0, time.Millisecond))
+			y.waits(50 * time.Millisecond) // and what a clock may be off
+		}},
 		{"only that nothing is left", 0, func(y *story) {
 			y.hear(y.send(), Limit{Reset: -1})
 			y.waits(s)

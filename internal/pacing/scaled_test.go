@@ -74,11 +74,6 @@ func newWorld(trip time.Duration, throttles func(time.Duration, float64) bool) *
 	return &world{law: newScaled(0.9), now: 1, trip: trip, throttles: throttles}
 }
 
-func (w *world) rate() float64 {
-	rate, _ := w.law.Pace()
-	return rate
-}
-
 // Whatever the limit is, the rate settles just below it, and hardly anything
 // is throttled.
 func TestScaledFindsTheLimit(t *testing.T) {

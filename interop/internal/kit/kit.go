@@ -102,7 +102,7 @@ func StreamOf[T string | []byte](content T) io.Reader {
 // Random returns bytes that are the same for the same seed and size.
 func Random(seed, size int) []byte {
 	data := make([]byte, size)
-	rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(data)
+	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(data) // does not fail
 	return data
 }
 
@@ -159,7 +159,7 @@ func WantNoGoroutines(t testing.TB) {
 	if Eventually(func() bool {
 		left = left[:0]
 		var all strings.Builder
-		pprof.Lookup("goroutine").WriteTo(&all, 2)
+		_ = pprof.Lookup("goroutine").WriteTo(&all, 2) // to a Builder
 		for stack := range strings.SplitSeq(all.String(), "\n\n") {
 			if strings.Contains(stack, "example.com/awsretry.") {
 				left = append(left, stack)

@@ -54,7 +54,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	}
 	go func() {
 		defer close(p.ended)
-		cmd.Wait()
+		_ = cmd.Wait() // its status is of no interest: end kills it
 		w.Close()
 	}()
 	go func() {
@@ -91,7 +91,7 @@ func (p *Process) Line(t testing.TB) string {
 // end stops the process. It kills it if a signal does not end it.
 func (p *Process) end() {
 	p.Stdin.Close()
-	p.Cmd.Process.Signal(syscall.SIGTERM)
+	_ = p.Cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	timer := time.AfterFunc(3*time.Second, func() { _ = p.Cmd.Process.Kill() })
 	defer timer.Stop()
 	<-p.ended
