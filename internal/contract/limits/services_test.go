@@ -2,6 +2,7 @@ package limits_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -75,6 +76,15 @@ func (s *service) serve(req *http.Request) *http.Response {
 	return resp
 }
 
+// takeOne takes a unit of the first quota for a stranger.
+func (s *service) takeOne() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); s.quotas[0].left(now) >= 1 {
+		s.quotas[0].take(now, 1)
+	}
+}
+
 // figures returns the share of throttled requests, how many were accepted, and
 // Jain's index of the processes.
 func (s *service) figures() (throttled, accepted, fairness float64) {
@@ -115,6 +125,7 @@ type window struct {
 	length time.Duration
 	begun  time.Time
 	used   float64
+	halves time.Time // when the quota is halved; zero: never
 }
 
 // perWindow returns a quota whose first window began 23 s ago.
@@ -122,9 +133,21 @@ func perWindow(n float64, length time.Duration) func() quota {
 	return func() quota { return &window{n: n, length: length, begun: time.Now().Add(-23 * time.Second)} }
 }
 
+// halved is perWindow, and from some time on half as much.
+func halved(n float64, after time.Duration) func() quota {
+	return func() quota {
+		w := perWindow(n, time.Minute)().(*window)
+		w.halves = time.Now().Add(after)
+		return w
+	}
+}
+
 func (w *window) left(now time.Time) float64 {
 	if since := now.Sub(w.begun); since >= w.length {
 		w.begun, w.used = now.Add(-(since % w.length)), 0
+	}
+	if !w.halves.IsZero() && !now.Before(w.halves) {
+		w.n, w.halves = w.n/2, time.Time{}
 	}
 	return w.n - w.used
 }
@@ -152,11 +175,14 @@ func (b *bucket) size() float64                   { return b.n }
 
 // A sliding quota is of the requests of the last minute.
 type sliding struct {
-	n   int
-	log []time.Time
+	n        int
+	log      []time.Time
+	constant bool // the reset that it announces is a minute
 }
 
-func inAnyMinute(n int) func() quota { return func() quota { return &sliding{n: n} } }
+func inAnyMinute(n int, constant bool) func() quota {
+	return func() quota { return &sliding{n: n, constant: constant} }
+}
 
 func (s *sliding) left(now time.Time) float64 {
 	for len(s.log) > 0 && now.Sub(s.log[0]) >= time.Minute {
@@ -166,7 +192,7 @@ func (s *sliding) left(now time.Time) float64 {
 }
 func (s *sliding) take(now time.Time, _ float64) { s.log = append(s.log, now) }
 func (s *sliding) reset(now time.Time) time.Duration {
-	if len(s.log) == 0 {
+	if s.constant || len(s.log) == 0 {
 		return time.Minute
 	}
 	return s.log[0].Add(time.Minute).Sub(now)
@@ -212,6 +238,36 @@ func openAI(a *answer) {
 		a.set("X-RateLimit-Limit-"+kind, q.size())
 		a.set("X-RateLimit-Remaining-"+kind, math.Floor(q.left(a.now)))
 		a.header.Set("X-RateLimit-Reset-"+kind, q.reset(a.now).Round(time.Millisecond).String())
+	}
+}
+
+func twoPolicies(a *answer) {
+	for i, name := range []string{"burst", "long"} {
+		q := a.quotas[i]
+		left, reset := math.Floor(q.left(a.now)), math.Ceil(q.reset(a.now).Seconds())
+		a.header.Add("RateLimit", fmt.Sprintf("%q;r=%v;t=%v", name, left, reset))
+		a.header.Add("RateLimit-Policy", fmt.Sprintf("%q;q=%v;w=60", name, q.size()))
+	}
+}
+
+// ifThrottled returns what announces only in throttling responses.
+func ifThrottled(announce func(*answer)) func(*answer) {
+	return func(a *answer) {
+		if a.throttled {
+			announce(a)
+		}
+	}
+}
+
+// everyThird returns what announces one thing in every third response, and
+// another in others.
+func everyThird(third, others func(*answer)) func(*answer) {
+	return func(a *answer) {
+		if a.sent%3 == 0 {
+			third(a)
+		} else {
+			others(a)
+		}
 	}
 }
 
