@@ -137,6 +137,17 @@ func Golden(t *testing.T, name, printed string) {
 	}
 }
 
+// Must returns the value of a call that has no error: Must[T](t)(call()).
+func Must[T any](t testing.TB) func(T, error) T {
+	return func(value T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
 // FullDisk is a writer that always fails.
 type FullDisk struct{}
 

@@ -2,9 +2,10 @@ package get
 
 import (
 	"bytes"
-	"net"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,96 +15,63 @@ import (
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-type replies []clitest.Reply
-
 // quick returns a command line with short delays.
 func quick(args ...string) []string {
 	return append([]string{"get", "--base-delay", "1ms", "--max-delay", "2ms"}, args...)
 }
 
-func TestExitStatus(t *testing.T) {
+// What the outcome is, why there is no further attempt, and what helps.
+func TestOutcome(t *testing.T) {
+	redirect := clitest.Reply{Status: 302, Header: map[string]string{"Location": "/there?key=secret"}}
+	later := clitest.Reply{Status: 429, Header: map[string]string{"Retry-After": "90"}}
+	denied := clitest.Reply{Status: 200, Body: `<Error><Code>AccessDenied</Code></Error>`}
 	for _, c := range []struct {
 		name     string
-		replies  replies
+		reply    clitest.Reply
 		args     []string
 		status   int
 		requests int
-		stdout   string
 		stderr   []string
 	}{
-		{"success", replies{clitest.Fine}, nil, 0, 1, "hello", []string{"✓ 200 OK after 1 attempt"}},
-		{"saved by retries", replies{clitest.Closed, clitest.Unavailable, clitest.Fine}, nil, 0, 3, "hello",
-			[]string{"retry in", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}},
-		{"error is left", replies{clitest.Unavailable}, nil, 22, 3, clitest.Unavailable.Body,
-			[]string{"stop: attempts used up", "✗ 503 Service Unavailable (ServiceUnavailable) after 3",
-				"--max-attempts"}},
-		{"throttled", replies{clitest.Throttling}, []string{"--max-attempts", "2"}, 22, 2, clitest.Throttling.Body,
-			[]string{"throttled", "ThrottlingException", "request id id-17"}},
-		{"bad request", replies{clitest.Invalid}, nil, 22, 1, clitest.Invalid.Body,
+		{"error is left", clitest.Unavailable, nil, 22, 3, []string{"stop: attempts used up",
+			"✗ 503 Service Unavailable (ServiceUnavailable) after 3", "--max-attempts"}},
+		{"bad request", clitest.Invalid, nil, 22, 1,
 			[]string{"stop: not retryable", "ValidationException", "request id id-18", "has to change"}},
-		{"no retries", replies{clitest.Unavailable}, []string{"--max-attempts", "1"}, 22, 1, clitest.Unavailable.Body,
+		{"no retries", clitest.Unavailable, []string{"--max-attempts", "1"}, 22, 1,
 			[]string{"no retries\n", "no retry is allowed (--max-attempts 1)"}},
-		{"redirect", replies{{Status: 302, Header: map[string]string{"Location": "/there?key=secret"}}}, nil, 0, 1, "",
+		{"redirect", redirect, nil, 0, 1,
 			[]string{"302", "/there\n", "✓ 302 Found", "\n  a redirect to http://", "/there, which get does not follow\n"}},
-		{"long Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}}, nil, 22, 1, "",
-			[]string{"Retry-After: 90", "stop: delay too long", "--max-retry-after"}},
-		{"ignored Retry-After", replies{{Status: 429, Header: map[string]string{"Retry-After": "90"}}, clitest.Fine},
-			[]string{"--max-retry-after", "ignore"}, 0, 2, "hello", nil},
-		{"small bucket", replies{clitest.Unavailable}, []string{"--quota", "7", "--max-attempts", "5"}, 22, 2,
-			clitest.Unavailable.Body,
+		{"long Retry-After", later, nil, 22, 1, []string{"Retry-After: 90", "stop: delay too long", "--max-retry-after"}},
+		{"small bucket", clitest.Unavailable, []string{"--quota", "7", "--max-attempts", "5"}, 22, 2,
 			[]string{"stop: too few tokens", "--quota"}},
-		{"no bucket", replies{clitest.Throttling}, []string{"--quota", "-1", "--max-attempts", "60"}, 22, 60,
-			clitest.Throttling.Body, nil},
-		{"pause after the deadline", replies{{Status: 429, Header: map[string]string{"Retry-After": "50"}}},
-			[]string{"--timeout", "20"}, 22, 1, "", []string{"stop: deadline", "--timeout has passed, or would"}},
-		{"fail fast", replies{clitest.Throttling}, []string{"--mode", "adaptive", "--fail-fast"}, 22, 1,
-			clitest.Throttling.Body,
+		{"pause after the deadline", later, []string{"--timeout", "20", "--max-retry-after", "2m"}, 22, 1,
+			[]string{"stop: deadline", "--timeout has passed, or would"}},
+		{"fail fast", clitest.Throttling, []string{"--mode", "adaptive", "--fail-fast"}, 22, 1,
 			[]string{"stop: rate limited", "--fail-fast"}},
-		{"outer loop", replies{clitest.Unavailable}, []string{"-H", "amz-sdk-request: attempt=1; max=3"}, 22, 1,
-			clitest.Unavailable.Body,
+		{"outer loop", clitest.Unavailable, []string{"-H", "amz-sdk-request: attempt=1; max=3"}, 22, 1,
 			[]string{"stop: caller retries", "Amz-Sdk-Request"}},
-		{"idempotent only", replies{clitest.Unavailable}, []string{"--idempotent-only", "-X", "POST"}, 22, 1,
-			clitest.Unavailable.Body, nil},
-		{"idempotent only, throttled", replies{clitest.Throttling, clitest.Fine},
-			[]string{"--idempotent-only", "-X", "POST"}, 0,
-			2, "hello", nil},
-		{"error in a 200", replies{{Status: 200, Body: `<Error><Code>AccessDenied</Code></Error>`}},
-			[]string{"-X", "PUT", "-H", "X-Amz-Copy-Source: /a/b"}, 22, 1, `<Error><Code>AccessDenied</Code></Error>`,
+		{"error in a 200", denied, []string{"-X", "PUT", "-H", "X-Amz-Copy-Source: /a/b"}, 22, 1,
 			[]string{"(AccessDenied)"}},
-		{"control characters",
-			replies{{Status: 400, Header: map[string]string{"X-Amzn-Requestid": "a\u009b31mb"}}}, nil,
-			22, 1, "",
-			[]string{"request id a\uFFFD31mb"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := clitest.Start(t, c.replies...)
+			s := clitest.Start(t, c.reply)
 			got := clitest.Shell{}.Run(t, New, quick(append(c.args, s.URL+"/orders?key=secret")...)...)
-			got.Check(t, c.status, c.stdout, append(c.stderr, " "+s.URL+"/orders\n")...)
-			if n := len(s.Bodies()); n != c.requests {
-				t.Errorf("got %d requests, want %d", n, c.requests)
-			}
-			if strings.ContainsAny(got.Err, "\x1b\u009b") || strings.Contains(got.Err, "secret") {
+			got.Check(t, c.status, c.reply.Body, append(c.stderr, " "+s.URL+"/orders\n")...)
+			if strings.Contains(got.Err, "\x1b") || strings.Contains(got.Err, "secret") {
 				t.Errorf("standard error has colors or the query:\n%s", got.Err)
 			}
-			if rows := len(row.FindAllString(got.Err, -1)); rows != c.requests {
-				t.Errorf("%d attempts are printed, want %d:\n%s", rows, c.requests, got.Err)
+			rows := len(regexp.MustCompile(`(?m)^ *\d+  [1-5]\d\d +\w+ `).FindAllString(got.Err, -1))
+			if n := len(s.Bodies()); n != c.requests || rows != n {
+				t.Errorf("got %d requests, and %d of them are printed, want %d:\n%s", n, rows, c.requests, got.Err)
 			}
 		})
 	}
 }
 
-// row matches the row of an attempt.
-var row = regexp.MustCompile(`(?m)^ *\d+  \S+ +(success|permanent|transient|timeout|throttled) `)
-
 func TestNoResponse(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener.Close() // so the port refuses connections
-	refused := "http://" + listener.Addr().String() + "/?key=secret"
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer slow.Close()
+	const refused = "http://127.0.0.1:1/?key=secret"
 	for _, c := range []struct {
 		name   string
 		args   []string
@@ -115,8 +83,6 @@ func TestNoResponse(t *testing.T) {
 			[]string{"timeout  timeout", "✗ no response after 3 attempts", "AttemptTimeout"}},
 		{"time-out of all", []string{"--timeout", "50ms", slow.URL},
 			[]string{"timeout", "stop: deadline", "✗ no response after 1 attempt", "--timeout, 50ms, is over"}},
-		{"another protocol", []string{"https" + strings.TrimPrefix(slow.URL, "http")},
-			[]string{"tls", "stop: not retryable", "✗ no response after 1 attempt"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := clitest.Shell{}.Run(t, New, quick(c.args...)...)
@@ -125,6 +91,52 @@ func TestNoResponse(t *testing.T) {
 				t.Errorf("standard error has the query:\n%s", got.Err)
 			}
 		})
+	}
+	// As JSON, the record of the last attempt says it all.
+	got := clitest.Shell{}.Run(t, New, quick("--json", "--max-attempts", "2", refused)...)
+	got.Check(t, cli.Failure, "", `"stop":"max_attempts"`)
+	if strings.Count(got.Err, "\n") != 2 {
+		t.Errorf("want the two attempts and nothing else:\n%s", got.Err)
+	}
+}
+
+// The second line of the report is the settings, and they are in force.
+func TestRules(t *testing.T) {
+	revised := map[string]string{"AWS_NEW_RETRIES_2026": "true"}
+	for _, c := range []struct {
+		env      map[string]string
+		args     string
+		requests int
+		rules    string
+	}{
+		{map[string]string{"AWS_MAX_ATTEMPTS": "2"}, "", 2, "standard mode, up to 2 attempts\n"},
+		{nil, "--mode adaptive --pacing scaled", 3, "adaptive mode, scaled pacing, up to 3 attempts\n"},
+		{revised, "", 3, "standard mode, 2026 revision\n"},
+		{revised, "--mode legacy", 4, "legacy mode, up to 4 attempts\n"}, // which has no revisions
+		{nil, "--partition orders --attempt-timeout 5s", 3,
+			"standard mode, up to 3 attempts of 5s, partition \"orders\"\n"},
+	} {
+		t.Run(c.rules, func(t *testing.T) {
+			s := clitest.Start(t, clitest.Reply{Status: 500})
+			got := clitest.Shell{Env: c.env}.Run(t, New, quick(append(strings.Fields(c.args), s.URL)...)...)
+			got.Check(t, cli.HTTPError, "", "\n"+c.rules)
+			if n := len(s.Bodies()); n != c.requests {
+				t.Errorf("%d requests, want %d", n, c.requests)
+			}
+		})
+	}
+}
+
+func TestMissingConfigFile(t *testing.T) {
+	s := clitest.Start(t, clitest.Fine)
+	shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": filepath.Join(t.TempDir(), "none")}}
+	got := shell.Run(t, New, "get", s.URL)
+	got.Check(t, 0, "hello", "awsretry get: warning: environment AWS_CONFIG_FILE is ")
+	got = shell.Run(t, New, "get", "--json", s.URL)
+	var warning struct{ Warning string }
+	line, _, _ := strings.Cut(got.Err, "\n")
+	if err := json.Unmarshal([]byte(line), &warning); err != nil || !strings.Contains(warning.Warning, "no such file") {
+		t.Errorf("%+v, want a warning in JSON", got)
 	}
 }
 
@@ -166,8 +178,8 @@ func mended(t *testing.T) string {
 	return clitest.Start(t, clitest.Throttling, clitest.Unavailable, clitest.Fine).URL
 }
 
-// TestExitStatus finds no colors where there is no terminal, and package term
-// tests what else decides.
+// TestOutcome finds no colors where there is no terminal, and package term tests
+// what else decides.
 func TestPalette(t *testing.T) {
 	s := clitest.Start(t, clitest.Unavailable, clitest.Throttling)
 	got := clitest.Shell{Terminals: []string{"stderr"}}.Run(t, New, quick("--max-attempts", "2", s.URL)...)
@@ -193,14 +205,6 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-func TestJSONFailure(t *testing.T) {
-	got := clitest.Shell{}.Run(t, New, quick("--json", "--max-attempts", "2", "http://127.0.0.1:1/")...)
-	lines := strings.Split(strings.TrimSuffix(got.Err, "\n"), "\n")
-	if got.Status != cli.Failure || len(lines) != 2 || !strings.Contains(lines[1], `"stop":"max_attempts"`) {
-		t.Errorf("status %d, standard error:\n%s\nwant the two attempts and nothing else", got.Status, got.Err)
-	}
-}
-
 // On a terminal, hostile is shown as harmless. Package term tests more of it.
 const hostile, harmless = "\x1b[31mred\x07 \x9b2J tab\there\r\n", "\uFFFD[31mred\uFFFD \uFFFD2J tab\there\n"
 
@@ -222,10 +226,8 @@ func TestHostileServer(t *testing.T) {
 	}{
 		{"terminal", clitest.Shell{Terminals: terminals}, []string{s.URL}, harmless},
 		{"piped body", clitest.Shell{Terminals: terminals[1:]}, []string{s.URL}, hostile},
-		{"piped", clitest.Shell{}, []string{s.URL}, hostile},
 		{"JSON", clitest.Shell{Terminals: terminals}, []string{"--json", s.URL}, harmless},
 		{"redirect", clitest.Shell{Terminals: terminals}, []string{redirect.URL}, ""},
-		{"dash", clitest.Shell{Terminals: terminals}, []string{"-o", "-", s.URL}, harmless},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.shell.Env = map[string]string{"NO_COLOR": "1"}
