@@ -48,3 +48,13 @@ func TestTyped(t *testing.T) {
 		})
 	}
 }
+
+// A scenario with neither a name, a sentence about it nor an event.
+func TestPictureOfANamelessScenario(t *testing.T) {
+	file := clitest.File(t, "nameless.yaml", "duration: 10s\nclients: {count: 1, callers: 1}\n"+
+		"service: {capacity: 100, queue: 10, latency: {median: 10ms}}\nsettings: [none]\n")
+	r := clitest.Shell{}.Run(t, New, "simulate", file, "--picture", file+".png")
+	if info, err := os.Stat(file + ".png"); r.Status != 0 || err != nil || info.Size() == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
