@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
 )
@@ -44,36 +42,13 @@ func TestHelp(t *testing.T) {
 }
 
 func TestUnknownCommand(t *testing.T) {
-	for args, want := range map[string]string{
-		"fetch http://127.0.0.1:1/": "awsretry: unknown command \"fetch\"\nSee awsretry --help\n",
-		"ge\x1bt":                   "awsretry: unknown command \"ge\\x1bt\"; did you mean get?\nSee awsretry --help\n",
-		"help nosuch":               "awsretry help: unknown command \"nosuch\"\nSee awsretry help --help\n",
-		"help get nosuch":           "awsretry help: unknown command \"nosuch\"\nSee awsretry help --help\n",
-		"completion nosuch":         "awsretry completion: unknown command \"nosuch\"\nSee awsretry completion --help\n",
-	} {
-		run(t, clitest.Shell{}, strings.Fields(args)...).Check(t, cli.Usage, "", want)
-	}
+	clitest.Shell{}.Transcript(t, "unknown.txt", nil, program.Commands...)
 }
 
 func TestCompletion(t *testing.T) {
 	config := clitest.File(t, "config", "[default]\n[profile busy]\nretry_mode = legacy\n")
 	shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": config}}
-	for args, want := range map[string]string{
-		"co":                          "completion\tGenerate the autocompletion script for the specified shell\nconfig\t",
-		"help co":                     "config\t",
-		"get --mode a":                "standard\nadaptive\nlegacy\n:4",
-		"config --profile ":           "busy\ndefault\n:4",
-		"get --max-attempts ":         ":4",
-		"get --output ":               ":0",
-		"simulate b":                  "broken-bodies\nbrownout\nfleet\n",
-		"simulate --settings none,ad": "none,adaptive\nnone,adaptive=scaled\nnone,fleet\n",
-		"simulate --settings fleet+":  "fleet+long_poll\n",
-	} {
-		got := run(t, shell, append([]string{cobra.ShellCompRequestCmd}, strings.Split(args, " ")...)...)
-		if got.Status != 0 || !strings.Contains(got.Out, want) {
-			t.Errorf("%q: %+v, want %q", args, got, want)
-		}
-	}
+	shell.Transcript(t, "completion.txt", nil, program.Commands...)
 }
 
 func TestFullDisk(t *testing.T) {

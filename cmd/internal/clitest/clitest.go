@@ -29,6 +29,8 @@ type Shell struct {
 	Terminals []string  // of "stdout" and "stderr"
 	Width     int       // of the terminals; 0: not known
 	Out, Err  io.Writer // in place of those that Result has; nil: none
+
+	Mask func(printed string) string // of a Transcript: replaces what differs each time; nil: nothing does
 }
 
 // A Result is the outcome of a command line.

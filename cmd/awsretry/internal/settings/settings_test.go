@@ -98,35 +98,6 @@ func TestFields(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
-	legacy := map[string]string{"AWS_RETRY_MODE": "legacy"}
-	for _, c := range []struct {
-		env  map[string]string
-		args string
-		want string
-	}{
-		{nil, "--mode eager", "it must be standard, adaptive or legacy"},
-		{nil, "--max-attempts 0", "1 or more (1: never retry)"},
-		{nil, "--max-retry-after never", "or a number of seconds, or ignore"},
-		{nil, "--quota 0", "1 or more, or -1 for no bucket"},
-		{nil, "--max-delay 1s", "--max-delay and --jitter go with --base-delay, which is missing"},
-		{nil, "--jitter none", "--max-delay and --jitter go with --base-delay, which is missing"},
-		{nil, "--base-delay 30s", "--base-delay is 30s; it must be at most --max-delay, 20s"},
-		{legacy, "--quota 5", "--quota is 5; it must be left out, or -1, in legacy mode (environment AWS_RETRY_MODE)"},
-		{nil, "--mode legacy --revision 2026",
-			"--revision is 2026; it must be left out, or classic, in legacy mode (flag --mode)"},
-		{nil, "--fail-fast", "--fail-fast is for adaptive mode only, and the mode is standard (the default)"},
-		{nil, "--pacing cubic", "--pacing is for adaptive mode only, and the mode is standard (the default)"},
-		{nil, "--profile none", `Profile is "none"; it must be a profile`},
-	} {
-		t.Run(c.args, func(t *testing.T) {
-			if _, _, err := parse(t, c.env, c.args); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got error %v, want %q", err, c.want)
-			}
-		})
-	}
-}
-
 func TestMissingFiles(t *testing.T) {
 	there := clitest.File(t, "there", "")
 	none, inFile := there+".none", filepath.Join(there, "config")

@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
 	"example.com/awsretry/delivery"
 	"example.com/awsretry/delivery/letters"
@@ -120,46 +119,10 @@ func TestOtherFiles(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	file := clitest.File(t, "file", "")
-	for _, c := range []struct {
-		args   []string
-		status int
-		want   string
-	}{
-		{[]string{"bury"}, cli.Usage, `unknown command "bury"`},
-		{[]string{"list"}, cli.Usage, "DIR is missing"},
-		{[]string{"redrive"}, cli.Usage, "DIR is missing"},
-		{[]string{"redrive", "--policy", "", "a"}, cli.Usage, `--policy is ""; it must not be empty`},
-		{[]string{"redrive", "--limit", "0", "a"}, cli.Usage, `--limit is "0"; it must be a whole number, 1 or more`},
-		{[]string{"redrive", "--max-failures", "0", "a"}, cli.Usage, `--max-failures is "0"; it must be a whole number, 1`},
-		{[]string{"redrive", "--policy", file + ".none", "."}, cli.Failure, "none: no such file"},
-		{[]string{"list", file}, cli.Failure, "awsretry-deliver letters list: "},
-		{[]string{"redrive", file}, cli.Failure, "awsretry-deliver letters redrive: "},
-	} {
-		clitest.Shell{}.Run(t, New, append([]string{"letters"}, c.args...)...).Check(t, c.status, "", c.want)
-	}
+	vars := map[string]string{"FILE": clitest.File(t, "file", ""), "FOLDER": t.TempDir()}
+	clitest.Shell{}.Transcript(t, "errors.txt", vars, New)
 	if got := (clitest.Shell{}).Run(t, New, "letters"); got.Status != 0 || !strings.Contains(got.Out, "redrive") {
 		t.Errorf("status %d, %q; want 0 and the list of commands", got.Status, got.Out)
-	}
-}
-
-func TestNoLetters(t *testing.T) {
-	dir := t.TempDir()
-	none := filepath.Join(dir, "none") // as before the first letter
-	for _, c := range []struct {
-		args []string
-		out  string
-	}{
-		{[]string{"list", dir}, "No dead letters in " + dir + "\n"},
-		{[]string{"list", "--json", dir}, ""},
-		{[]string{"redrive", dir}, "No dead letters in " + dir + "\n"},
-		{[]string{"list", none}, "No dead letters: " + none + " does not exist\n"},
-		{[]string{"redrive", none}, "No dead letters: " + none + " does not exist\n"},
-	} {
-		got := clitest.Shell{}.Run(t, New, append([]string{"letters"}, c.args...)...)
-		if want := (clitest.Result{Out: c.out}); got != want {
-			t.Errorf("%q: got %+v, want %+v", c.args, got, want)
-		}
 	}
 }
 

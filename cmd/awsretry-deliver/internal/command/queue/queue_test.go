@@ -117,89 +117,18 @@ func TestEnqueue(t *testing.T) {
 // stored.
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	const url = "http://user:secret@hooks.example.com/?secret"
-	dir := t.TempDir()
-	db, none := newDB(t), filepath.Join(dir, "none.db")
-	large := clitest.File(t, "large", strings.Repeat("x", 300<<10))
-	for _, c := range []struct {
-		args   []string
-		status int
-		want   string
-	}{
-		{[]string{"enqueue", url}, cli.Usage, "--db is missing; it must be"},
-		{[]string{"enqueue", "--db", "", url}, cli.Usage, `--db is ""; it must not be empty` + "\n"},
-		{[]string{"enqueue", "--db", db}, cli.Usage, "URL is missing"},
-		{[]string{"enqueue", "--db", db, "http://[::ffff:127.0.0.1]:1/"}, cli.Usage,
-			"URL has the address 127.0.0.1 (loopback), which is not public; --allow-private accepts it\n"},
-		{[]string{"enqueue", "--db", db, "http://user:secret/@127.0.0.1/"}, cli.Usage,
-			"URL cannot be read; characters of a user"},
-		{[]string{"enqueue", "--db", db, "http://user:secret@"}, cli.Usage, `URL "http:" has no host`},
-		{[]string{"list", "--db", db, "--workers", "2"}, cli.Usage, "unknown flag: --workers\n"},
-		{[]string{"stats", "--db", db, "--header", "Authorization: secret"}, cli.Usage, "unknown flag: --header\n"},
-		{[]string{"work", "--db", db, "here"}, cli.Usage, `"here" is one too many`},
-		{[]string{"endpoints", "--db", db, "here"}, cli.Usage, `"here" is one too many`},
-		{[]string{"work", "--db", db, "--workers", "10001"}, cli.Usage, `--workers is "10001"; it must be`},
-		{[]string{"list", "--db", db, "--state", "done"}, cli.Usage, `--state is "done"; it must be waiting, running`},
-		{[]string{"list", "--db", db, "--endpoint", "http://h/path"}, cli.Usage,
-			"--endpoint must be a scheme and a host"},
-		{[]string{"list", "--db", db, "0"}, cli.Usage, `ID is "0"; it must be the number of a delivery`},
-		{[]string{"list", "--db", db, "x"}, cli.Usage, `ID is "x"; it must be the number of a delivery`},
-		{[]string{"cancel", "--db", db, "--dry-run"}, cli.Usage,
-			"ID is missing; it must be the number of a delivery, or a flag"},
-		{[]string{"cancel", "--db", db, "--state", "dead", "1"}, cli.Usage, "ID and flags exclude each other"},
-		{[]string{"cancel", "--db", db, "--dry-run", "1"}, cli.Usage, "ID and flags exclude each other"},
-		{[]string{"cancel", "--db", db, "--state", "delivered"}, cli.Usage,
-			`--state is "delivered"; it must be waiting, running or dead`},
-		{[]string{"cancel", "--db", db, "--state", "canceled"}, cli.Usage, `--state is "canceled"; it must be`},
-		{[]string{"pause", "--db", db}, cli.Usage, "URL is missing"},
-		{[]string{"resume", "--db", db, "http://user:secret@h"}, cli.Usage, "URL must be a scheme and a host"},
-		{[]string{"pause", "--db", db, "ftp://h"}, cli.Usage, "URL must be a scheme and a host"},
-		{[]string{"pause", "--db", db, "https://"}, cli.Usage, "URL must be a scheme and a host"},
-		{[]string{"enqueue", "--db", db, "-H", "Host: a b", url}, cli.Usage,
-			`--header Host is "a b"; it must be a host`},
-		{[]string{"enqueue", "--db", db, "--key", "a\nb", url}, cli.Usage,
-			`--key is "a\nb"; it must be of visible ASCII`},
-		{[]string{"enqueue", "--db", db, "--key", strings.Repeat("a", 256), url}, cli.Usage,
-			"--key has 256 characters; it must"},
-		{[]string{"enqueue", "--db", db, "--key", "a", "-H", "idempotency-key: b", url}, cli.Usage,
-			"exclude each other"},
-		{[]string{"enqueue", "--db", db, "-d", "@" + large, url}, cli.Usage,
-			"--data is too long; a delivery's body may have 262,144 bytes"},
-		{[]string{"enqueue", "--db", db, "-d", "@" + none, url}, cli.Failure, "--data: "},
-		{[]string{"enqueue", "--db", db, "--policy", "-", "-d", "@-", url}, cli.Usage,
-			"both to be read from standard input"},
-		{[]string{"enqueue", "--db", db, "--policy", "-", url}, cli.Failure, "standard input:1:1: not JSON"},
-		{[]string{"list", "--db", none}, cli.Failure, "none.db does not exist; the first delivery makes it\n"},
-		{[]string{"work", "--db", none}, cli.Failure, "none.db does not exist; the first delivery makes it\n"},
-		{[]string{"enqueue", "--db", filepath.Join(none, "db"), url}, cli.Failure, "none.db/db: "},
-		{[]string{"enqueue", "--db", dir, url}, cli.Failure, " is a directory; --db must be"},
-		{[]string{"enqueue", "--db", os.DevNull, url}, cli.Failure, " is not a regular file; --db must be"},
-		{[]string{"stats", "--db", large}, cli.Failure, "large: it is not an SQLite database\n"},
-		{[]string{"list", "--db", "mysql://user:secret@host/db"}, cli.Usage,
-			`--db begins with "mysql://"; it must be`},
-		{[]string{"list", "--db", "POSTGRES://user:secret@host/db"}, cli.Usage, "it must begin with postgres://\n"},
-		{[]string{"enqueue", "--db", "postgresql:user:secret@host", url}, cli.Usage,
-			"it must begin with postgres://\n"},
-		{[]string{"list", "--db", "host=h password=secret"}, cli.Usage, "--db is a connection string; it must be"},
-		{[]string{"list", "--db", "host=h dbname=secret"}, cli.Usage, "--db is a connection string; it must be"},
-		{[]string{"list", "--db", "postgres://user:secret@127.0.0.1:1/db"}, cli.Failure, "connection refused\n"},
-		{[]string{"list", "--db", "postgresql://user:se%zzcret@127.0.0.1:1/db?password=secret"}, cli.Failure,
-			"postgres://…: "},
-	} {
-		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
-			got := clitest.Shell{In: strings.NewReader("?")}.RunProgram(t.Context(), t, program, c.args...)
-			got.Check(t, c.status, "", c.want)
-			lines := 1
-			if c.status == cli.Usage {
-				lines = 2 // See awsretry-deliver list --help
-			}
-			if strings.Count(got.Err, "\n") != lines || strings.Contains(got.Err, "secret") ||
-				strings.Contains(got.Err, "deliveryqueue") {
-				t.Errorf("not one line, or a secret, or a package:\n%s", got.Err)
-			}
-		})
+	db := newDB(t)
+	vars := map[string]string{
+		"FOLDER": t.TempDir(), "DB": db, "LARGE": clitest.File(t, "large", strings.Repeat("x", 300<<10)),
+		"LONG": strings.Repeat("a", 256),
 	}
-	if _, err := os.Stat(none); err == nil {
+	clitest.Shell{}.Transcript(t, "errors.txt", vars, Commands...)
+	down := run(t, clitest.Shell{}, "postgres://user:secret@127.0.0.1:1/db", "list")
+	down.Check(t, cli.Failure, "", "awsretry-deliver list: postgres://127.0.0.1:1/db: ", "connection refused\n")
+	if strings.Contains(down.Err, "secret") || strings.Count(down.Err, "\n") != 1 {
+		t.Errorf("a secret, or not one line: %q", down.Err)
+	}
+	if _, err := os.Stat(filepath.Join(vars["FOLDER"], "none")); err == nil {
 		t.Error("a store was made")
 	}
 	const empty = `{"waiting":0,"running":0,"delivered":0,"dead":0,"canceled":0}`

@@ -3,7 +3,6 @@ package schedule
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,6 +29,7 @@ func TestGolden(t *testing.T) {
 		{"topic.txt", "", []string{policies + "topic.json"}},
 		{"defaults.txt", `{}`, []string{"-"}},
 		{"no-retries.txt", `{"http": {"defaultHealthyRetryPolicy": {"numRetries": 0}}}`, []string{"--topic", "-"}},
+		{"no-retries.json", `{"healthyRetryPolicy": {"numRetries": 0}}`, []string{"--json", "-"}},
 		{"raw.txt",
 			`{"requestPolicy": {"headerContentType": "text/csv"}, "throttlePolicy": {"maxReceivesPerSecond": 1}}`,
 			[]string{"-"}},
@@ -51,30 +51,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	inNoFolder := filepath.Join(t.TempDir(), "none", "x")
-	for _, c := range []struct {
-		args   []string
-		status int
-		want   string
-	}{
-		{nil, cli.Usage, "POLICY.json is missing\nSee awsretry-deliver schedule --help"},
-		{[]string{"--aws-managed", "a"}, cli.Usage, `"a" is one too many`},
-		{[]string{"--aws-managed", "--customer-managed"}, cli.Usage, "one is shown at a time"},
-		{[]string{"--customer-managed", "--topic"}, cli.Usage, "--topic says what POLICY.json is"},
-		{[]string{"--svg=-", "--png=-", "-"}, cli.Usage, "--svg and --png cannot both go to standard output"},
-		{[]string{"--svg=-", "--json", "-"}, cli.Usage, "--json and a picture cannot both go to standard output"},
-		{[]string{"--png=-", "--json", "-"}, cli.Usage, "--json and a picture cannot both go to standard output"},
-		{[]string{"--aws-managed", "--svg", ""}, cli.Usage, `--svg is ""; it must not be empty`},
-		{[]string{inNoFolder}, cli.Failure, "none/x: no such file"},
-		{[]string{"-"}, cli.Failure, // without the name of the package
-			"awsretry-deliver schedule: standard input: healthyRetryPolicy.numRetries is 101; it must be a whole number"},
-		{[]string{"--svg", inNoFolder, "--aws-managed"}, cli.Failure, "none/x: no such file"},
-	} {
-		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
-			shell := clitest.Shell{In: strings.NewReader(`{"healthyRetryPolicy": {"numRetries": 101}}`)}
-			shell.Run(t, New, append([]string{"schedule"}, c.args...)...).Check(t, c.status, "", c.want)
-		})
-	}
+	clitest.Shell{}.Transcript(t, "errors.txt", map[string]string{"FOLDER": t.TempDir()}, New)
 }
 
 // Package term tests what decides on colors.

@@ -99,14 +99,4 @@ func TestInterrupted(t *testing.T) {
 	got.Check(t, cli.Interrupted, "", "awsretry demo: interrupted\n")
 }
 
-func TestUsageErrors(t *testing.T) {
-	for args, want := range map[string]string{
-		"--serve --port 70000": `--port is "70000"; it must be a whole number, 1 to 65535`,
-		"--port 8080":          "--port is for --serve, which is missing",
-		"--duration 1m":        "--duration is for --serve, which is missing",
-		"x":                    `"x" is one too many`,
-	} {
-		got := clitest.Shell{}.Run(t, New, strings.Fields("demo "+args)...)
-		got.Check(t, cli.Usage, "", "awsretry demo: ", want)
-	}
-}
+func TestErrors(t *testing.T) { clitest.Shell{}.Transcript(t, "errors.txt", nil, New) }

@@ -2,16 +2,14 @@ package get
 
 import (
 	"bytes"
-	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"unicode"
 
-	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
@@ -20,165 +18,63 @@ func quick(args ...string) []string {
 	return append([]string{"get", "--base-delay", "1ms", "--max-delay", "2ms"}, args...)
 }
 
-// What the outcome is, why there is no further attempt, and what helps.
-func TestOutcome(t *testing.T) {
-	redirect := clitest.Reply{Status: 302, Header: map[string]string{"Location": "/there?key=secret"}}
-	later := clitest.Reply{Status: 429, Header: map[string]string{"Retry-After": "90"}}
-	denied := clitest.Reply{Status: 200, Body: `<Error><Code>AccessDenied</Code></Error>`}
-	for _, c := range []struct {
-		name     string
-		reply    clitest.Reply
-		args     []string
-		status   int
-		requests int
-		stderr   []string
-	}{
-		{"error is left", clitest.Unavailable, nil, 22, 3, []string{"stop: attempts used up",
-			"✗ 503 Service Unavailable (ServiceUnavailable) after 3", "--max-attempts"}},
-		{"bad request", clitest.Invalid, nil, 22, 1,
-			[]string{"stop: not retryable", "ValidationException", "request id id-18", "has to change"}},
-		{"no retries", clitest.Unavailable, []string{"--max-attempts", "1"}, 22, 1,
-			[]string{"no retries\n", "no retry is allowed (--max-attempts 1)"}},
-		{"redirect", redirect, nil, 0, 1,
-			[]string{"302", "/there\n", "✓ 302 Found", "\n  a redirect to http://", "/there, which get does not follow\n"}},
-		{"long Retry-After", later, nil, 22, 1, []string{"Retry-After: 90", "stop: delay too long", "--max-retry-after"}},
-		{"small bucket", clitest.Unavailable, []string{"--quota", "7", "--max-attempts", "5"}, 22, 2,
-			[]string{"stop: too few tokens", "--quota"}},
-		{"pause after the deadline", later, []string{"--timeout", "20", "--max-retry-after", "2m"}, 22, 1,
-			[]string{"stop: deadline", "--timeout has passed, or would"}},
-		{"fail fast", clitest.Throttling, []string{"--mode", "adaptive", "--fail-fast"}, 22, 1,
-			[]string{"stop: rate limited", "--fail-fast"}},
-		{"outer loop", clitest.Unavailable, []string{"-H", "amz-sdk-request: attempt=1; max=3"}, 22, 1,
-			[]string{"stop: caller retries", "Amz-Sdk-Request"}},
-		{"error in a 200", denied, []string{"-X", "PUT", "-H", "X-Amz-Copy-Source: /a/b"}, 22, 1,
-			[]string{"(AccessDenied)"}},
+// What get prints: the settings, which are in force, each attempt, the outcome,
+// why there is no further attempt, and what helps.
+func TestTranscript(t *testing.T) {
+	reply := func(status int, body string, header ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			for i := 0; i < len(header); i += 2 {
+				w.Header().Set(header[i], header[i+1])
+			}
+			w.WriteHeader(status)
+			io.WriteString(w, body)
+		}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/fine", reply(200, "hello"))
+	mux.Handle("/redirect", reply(302, "", "Location", "/there?key=secret"))
+	mux.Handle("/invalid", reply(400, `{"__type":"ValidationException"}`, "X-Amzn-Requestid", "id-18"))
+	mux.Handle("/throttling", reply(400, `{"__type":"com.amazon#ThrottlingException"}`, "X-Amzn-Requestid", "id-17"))
+	mux.Handle("/later", reply(429, "", "Retry-After", "90"))
+	mux.Handle("/failing", reply(500, ""))
+	mux.Handle("/unavailable", reply(503, "<Error><Code>ServiceUnavailable</Code></Error>"))
+	mux.Handle("/denied", reply(200, "<Error><Code>AccessDenied</Code></Error>"))
+	mux.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	mended := []clitest.Reply{clitest.Throttling, clitest.Unavailable, clitest.Fine}
+	again := clitest.Start(t, append(mended, mended...)...)
+	vars := map[string]string{"URL": server.URL, "MENDED": again.URL}
+	clitest.Shell{Mask: mask}.Transcript(t, "get.txt", vars, New)
+}
+
+// mask replaces the times in a report.
+func mask(printed string) string {
+	for pattern, with := range map[string]string{
+		`(?m)^(  \d.{22}).{7}`:   "$1   TIME", // the column keeps its width
+		`, [\d.]+[mµ]?s\n`:       ", TIME\n",
+		`"start":"\d{4}-[^"]*Z"`: `"start":"TIME"`,
+		`"elapsed_ms":[\d.]+`:    `"elapsed_ms":"TIME"`,
+		`"delay_ms":[\d.]+`:      `"delay_ms":"TIME"`,
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := clitest.Start(t, c.reply)
-			got := clitest.Shell{}.Run(t, New, quick(append(c.args, s.URL+"/orders?key=secret")...)...)
-			got.Check(t, c.status, c.reply.Body, append(c.stderr, " "+s.URL+"/orders\n")...)
-			if strings.Contains(got.Err, "\x1b") || strings.Contains(got.Err, "secret") {
-				t.Errorf("standard error has colors or the query:\n%s", got.Err)
-			}
-			rows := len(regexp.MustCompile(`(?m)^ *\d+  [1-5]\d\d +\w+ `).FindAllString(got.Err, -1))
-			if n := len(s.Bodies()); n != c.requests || rows != n {
-				t.Errorf("got %d requests, and %d of them are printed, want %d:\n%s", n, rows, c.requests, got.Err)
-			}
-		})
+		printed = regexp.MustCompile(pattern).ReplaceAllString(printed, with)
 	}
+	return printed
 }
 
-func TestNoResponse(t *testing.T) {
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	defer slow.Close()
-	const refused = "http://127.0.0.1:1/?key=secret"
-	for _, c := range []struct {
-		name   string
-		args   []string
-		stderr []string
-	}{
-		{"refused", []string{refused},
-			[]string{"refused  transient", "connection refused", "✗ no response after 3 attempts", "--max-attempts"}},
-		{"attempts time out", []string{"--attempt-timeout", "30ms", slow.URL},
-			[]string{"timeout  timeout", "✗ no response after 3 attempts", "AttemptTimeout"}},
-		{"time-out of all", []string{"--timeout", "50ms", slow.URL},
-			[]string{"timeout", "stop: deadline", "✗ no response after 1 attempt", "--timeout, 50ms, is over"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got := clitest.Shell{}.Run(t, New, quick(c.args...)...)
-			got.Check(t, cli.Failure, "", c.stderr...)
-			if strings.Contains(got.Err, "secret") {
-				t.Errorf("standard error has the query:\n%s", got.Err)
-			}
-		})
-	}
-	// As JSON, the record of the last attempt says it all.
-	got := clitest.Shell{}.Run(t, New, quick("--json", "--max-attempts", "2", refused)...)
-	got.Check(t, cli.Failure, "", `"stop":"max_attempts"`)
-	if strings.Count(got.Err, "\n") != 2 {
-		t.Errorf("want the two attempts and nothing else:\n%s", got.Err)
-	}
-}
-
-// The second line of the report is the settings, and they are in force.
-func TestRules(t *testing.T) {
-	revised := map[string]string{"AWS_NEW_RETRIES_2026": "true"}
-	for _, c := range []struct {
-		env      map[string]string
-		args     string
-		requests int
-		rules    string
-	}{
-		{map[string]string{"AWS_MAX_ATTEMPTS": "2"}, "", 2, "standard mode, up to 2 attempts\n"},
-		{nil, "--mode adaptive --pacing scaled", 3, "adaptive mode, scaled pacing, up to 3 attempts\n"},
-		{revised, "", 3, "standard mode, 2026 revision\n"},
-		{revised, "--mode legacy", 4, "legacy mode, up to 4 attempts\n"}, // which has no revisions
-		{nil, "--partition orders --attempt-timeout 5s", 3,
-			"standard mode, up to 3 attempts of 5s, partition \"orders\"\n"},
-	} {
-		t.Run(c.rules, func(t *testing.T) {
-			s := clitest.Start(t, clitest.Reply{Status: 500})
-			got := clitest.Shell{Env: c.env}.Run(t, New, quick(append(strings.Fields(c.args), s.URL)...)...)
-			got.Check(t, cli.HTTPError, "", "\n"+c.rules)
-			if n := len(s.Bodies()); n != c.requests {
-				t.Errorf("%d requests, want %d", n, c.requests)
-			}
-		})
-	}
-}
-
-func TestMissingConfigFile(t *testing.T) {
-	s := clitest.Start(t, clitest.Fine)
-	shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": filepath.Join(t.TempDir(), "none")}}
-	got := shell.Run(t, New, "get", s.URL)
-	got.Check(t, 0, "hello", "awsretry get: warning: environment AWS_CONFIG_FILE is ")
-	got = shell.Run(t, New, "get", "--json", s.URL)
-	var warning struct{ Warning string }
-	line, _, _ := strings.Cut(got.Err, "\n")
-	if err := json.Unmarshal([]byte(line), &warning); err != nil || !strings.Contains(warning.Warning, "no such file") {
-		t.Errorf("%+v, want a warning in JSON", got)
-	}
-}
-
-// What get prints, for people and as JSON.
+// The reports of a body that continues.
 func TestReport(t *testing.T) {
-	for _, c := range []struct {
-		golden string
-		url    func(*testing.T) string
-		args   []string
-	}{
-		{"get.txt", mended, nil},
-		{"get.jsonl", mended, []string{"--json"}},
-		{"resume.txt", (&fragile{}).start, []string{"--resume"}},
-		{"resume.jsonl", (&fragile{}).start, []string{"--resume", "--json"}},
-	} {
-		t.Run(c.golden, func(t *testing.T) {
-			url := c.url(t)
-			got := clitest.Shell{}.Run(t, New, quick(append(c.args, "--jitter", "none", url+"/orders?key=secret")...)...)
-			if got.Status != 0 || got.Out != "hello" && got.Out != string(object) {
-				t.Errorf("status %d, standard output %q", got.Status, got.Out)
-			}
-			masked := strings.ReplaceAll(got.Err, url, "http://HOST")
-			for pattern, with := range map[string]string{
-				`(?m)^(  \d.{22}).{7}`:   "$1   TIME", // the column keeps its width
-				`, [\d.]+[mµ]?s\n`:       ", TIME\n",
-				`"start":"\d{4}-[^"]*Z"`: `"start":"TIME"`,
-				`"elapsed_ms":[\d.]+`:    `"elapsed_ms":"TIME"`,
-				`"delay_ms":[\d.]+`:      `"delay_ms":"TIME"`,
-			} {
-				masked = regexp.MustCompile(pattern).ReplaceAllString(masked, with)
-			}
-			clitest.Golden(t, c.golden, masked)
-		})
+	for golden, flags := range map[string][]string{"resume.txt": nil, "resume.jsonl": {"--json"}} {
+		url := (&fragile{}).start(t)
+		got := clitest.Shell{}.Run(t, New, quick(append(flags, "--resume", "--jitter", "none", url+"/orders?secret")...)...)
+		if got.Status != 0 || got.Out != string(object) {
+			t.Errorf("status %d, standard output %q", got.Status, got.Out)
+		}
+		clitest.Golden(t, golden, mask(strings.ReplaceAll(got.Err, url, "http://HOST")))
 	}
 }
 
-// mended returns the URL of a service that throttles, fails, and works.
-func mended(t *testing.T) string {
-	return clitest.Start(t, clitest.Throttling, clitest.Unavailable, clitest.Fine).URL
-}
-
-// TestOutcome finds no colors where there is no terminal, and package term tests
+// TestTranscript finds no colors where there is no terminal, and package term tests
 // what else decides.
 func TestPalette(t *testing.T) {
 	s := clitest.Start(t, clitest.Unavailable, clitest.Throttling)

@@ -3,7 +3,6 @@ package get
 import (
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -95,47 +94,6 @@ func TestBody(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	const url = "http://127.0.0.1:1/x"
-	none, folder := filepath.Join(t.TempDir(), "none", "x"), t.TempDir()
-	for _, c := range []struct {
-		args   []string
-		status int
-		want   string
-	}{
-		{nil, cli.Usage, "awsretry get: URL is missing\nSee awsretry get --help"},
-		{[]string{""}, cli.Usage, "URL is empty\n"},
-		{[]string{url, url + "2"}, cli.Usage, `"http://127.0.0.1:1/x2" is one too many`},
-		{[]string{"ftp://example.com/x?secret"}, cli.Usage, `"ftp://example.com/x" must begin with http:// or https://`},
-		{[]string{"http:///x"}, cli.Usage, "no host"},
-		{[]string{"http://example.com:x/?key=secret"}, cli.Usage, `URL "http://example.com:x/" cannot be read: invalid port`},
-		{[]string{"--retries", "3", url}, cli.Usage, "unknown flag: --retries"},
-		{[]string{"--timeout", "soon", url}, cli.Usage, `--timeout is "soon"; it must be a time above 0, such as 500ms`},
-		{[]string{"--mode", "eager", url}, cli.Usage, `--mode is "eager"; it must be standard, adaptive or legacy`},
-		{[]string{"-o", "", url}, cli.Usage, `--output is ""; it must not be empty`},
-		{[]string{"-X", "GET IT", url}, cli.Usage, `--method is "GET IT"; it must be a name`},
-		{[]string{"-H", "Accept secret", url}, cli.Usage, `--header must read "Name: value"; "Accept" has no such name`},
-		{[]string{"-H", "A b: c", url}, cli.Usage, `"A b" has no such name`},
-		{[]string{"-H", "A: b\nC: d", url}, cli.Usage, "--header A has a control character"},
-		{[]string{"-H", "content-length: 3", url}, cli.Usage, "--header content-length cannot be set; it follows from --data"},
-		{[]string{"-d", "@", url}, cli.Usage, "--data: @ must be followed by the name of a file"},
-		{[]string{"--resume", "-X", "PUT", url}, cli.Usage, `--resume is for GET, and --method is "PUT"`},
-		{[]string{"--resume", "-X", "GET", "-d", "x", url}, cli.Usage, "--resume is for a GET without a body"},
-		{[]string{"-d", "@" + none, url}, cli.Failure, "awsretry get: --data: open " + none + ": no such file"},
-		{[]string{"-d", "@" + folder, url}, cli.Failure, "--data: " + folder + " is a directory"},
-		{[]string{"-d", "@" + os.Args[0], "-o", none, url}, cli.Failure, "awsretry get: --output: "},
-	} {
-		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
-			got := clitest.Shell{}.Run(t, New, append([]string{"get"}, c.args...)...)
-			got.Check(t, c.status, "", c.want)
-			if strings.Contains(got.Err, "secret") {
-				t.Errorf("standard error has what may be secret:\n%s", got.Err)
-			}
-		})
-	}
-}
-
-func TestInvalidConfigFile(t *testing.T) {
-	path := clitest.File(t, "config", "retry_mode = legacy\n")
-	got := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": path}}.Run(t, New, "get", "http://127.0.0.1:1/")
-	got.Check(t, cli.Failure, "", path, "has no [SECTION]")
+	config := clitest.File(t, "config", "retry_mode = legacy\n") // without a section
+	clitest.Shell{}.Transcript(t, "errors.txt", map[string]string{"CONFIG": config, "FOLDER": t.TempDir()}, New)
 }

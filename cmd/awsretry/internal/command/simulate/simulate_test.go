@@ -100,46 +100,8 @@ func TestProfile(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	folder := t.TempDir()
 	file := clitest.File(t, "bad.yaml", "duration: 1m\nclient: {}\n")
-	inNoFolder := filepath.Join(folder, "none", "x")
-	for _, c := range []struct {
-		args   []string
-		status int
-		want   string
-	}{
-		{[]string{"simulate"}, cli.Usage, "SCENARIO|FILE is missing"},
-		{[]string{"simulate", "flood"}, cli.Failure,
-			"stat flood: no such file or directory; it must be a file, or one of the ready scenarios "},
-		{[]string{"simulate", "--print", "flood"}, cli.Usage, `there is no ready scenario "flood"`},
-		{[]string{"simulate", file}, cli.Failure, `[2:1] unknown field "client"`},
-		{quick("--settings", "eager"), cli.Usage, `--settings: setting "eager": use is "eager"`},
-		{quick("--settings", "none,"), cli.Usage, `--settings is "none,"; it must be a list such as none,standard`},
-		{quick("--settings", `"none`), cli.Usage, "it must be a list such as none,standard"},
-		{quick("--clients", "900000000"), cli.Usage, "it must be a whole number, 1 to 1000000"},
-		{quick("--rate", "abc"), cli.Usage, `--rate is "abc"; it must be a number above 0 and at most 1000000`},
-		{quick("--rate", "nan"), cli.Usage, `--rate is "nan"; it must be`},
-		{quick("--rate", "0"), cli.Usage, `--rate is "0"; it must be`},
-		{quick("--rate", "1000001"), cli.Usage, `--rate is "1000001"; it must be`},
-		{quick("--set", "=5"), cli.Usage, `--set is "=5"; it must be PATH=VALUE`},
-		{quick("--set", "service.capacity"), cli.Usage, "it must be PATH=VALUE"},
-		{quick("--duration", "10s"), cli.Usage, "with --settings none,standard --clients 4 --rate 20 --duration 10s: " +
-			"events[0].from is 1m; it must be 0s or more"},
-		{quick("--seed", "-1"), cli.Usage, `--seed is "-1"; it must be a whole number, 0 to 18446744073709551615`},
-		{quick("--json=maybe"), cli.Usage, `--json is "maybe"; it must be true or false`},
-		{quick("--picture", "x.gif"), cli.Usage, `--picture is "x.gif"; it must end with .svg or .png`},
-		{quick("--report", "-"), cli.Usage, `--report is "-"; it must end with .html`},
-		{quick("--report", inNoFolder+".html"), cli.Failure, "--report: "},
-		{quick("--picture", inNoFolder+".svg"), cli.Failure, "--picture: "},
-	} {
-		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
-			r := clitest.Shell{}.Run(t, New, c.args...)
-			r.Check(t, c.status, "", "awsretry simulate: ", c.want)
-			if strings.Contains(r.Err, "simulate: simulate: ") {
-				t.Error(r.Err)
-			}
-		})
-	}
+	clitest.Shell{}.Transcript(t, "errors.txt", map[string]string{"FILE": file, "FOLDER": t.TempDir()}, New)
 }
 
 func TestInterrupted(t *testing.T) {
