@@ -62,9 +62,9 @@ func TestPictureMarks(t *testing.T) {
 		marks map[string]int // by their colors, without the legend's
 		text  string
 	}{
-		{policies + "sns-example.json", map[string]int{"009E73": 3, "D55E00": 2, "0072B2": 10, "CC79A7": 35},
+		{policies + "/sns-example.json", map[string]int{"009E73": 3, "D55E00": 2, "0072B2": 10, "CC79A7": 35},
 			"Number of the retry<"},
-		{"--compare " + policies + "sns-example.json",
+		{"--compare " + policies + "/sns-example.json",
 			map[string]int{"009E73": 10, "D55E00": 10, "0072B2": 10, "CC79A7": 10, "888888": 40}, "other phases"},
 		{"--aws-managed", map[string]int{"CC79A7": tailShown}, "the first 40 of 100,015"},
 	} {

@@ -11,47 +11,14 @@ import (
 )
 
 const (
-	policies = "../../../../../delivery/testdata/"
+	policies = "../../../../../delivery/testdata"
 	example  = "../../../../../docs/examples/delivery-policy.json"
 )
 
-func TestGolden(t *testing.T) {
-	for _, c := range []struct {
-		golden string
-		stdin  string
-		args   []string
-	}{
-		{"own.txt", "", []string{policies + "sns-example.json"}},
-		{"own.json", "", []string{"--json", policies + "sns-example.json"}},
-		{"all.txt", "", []string{"--all", policies + "sns-example.json"}},
-		{"compare.txt", "", []string{"--compare", example}},
-		{"compare.json", "", []string{"--compare", "--json", policies + "one-backoff-retry.json"}},
-		{"topic.txt", "", []string{policies + "topic.json"}},
-		{"defaults.txt", `{}`, []string{"-"}},
-		{"no-retries.txt", `{"http": {"defaultHealthyRetryPolicy": {"numRetries": 0}}}`, []string{"--topic", "-"}},
-		{"no-retries.json", `{"healthyRetryPolicy": {"numRetries": 0}}`, []string{"--json", "-"}},
-		{"raw.txt",
-			`{"requestPolicy": {"headerContentType": "text/csv"}, "throttlePolicy": {"maxReceivesPerSecond": 1}}`,
-			[]string{"-"}},
-		{"refused.txt",
-			`{"healthyRetryPolicy": {"minDelayTarget": 1, "maxDelayTarget": 800, "numRetries": 9,` +
-				` "backoffFunction": "exponential"}}`,
-			[]string{"--compare", "-"}},
-		{"aws-managed.txt", "", []string{"--aws-managed"}},
-		{"customer-managed.txt", "", []string{"--customer-managed", "--compare"}},
-	} {
-		t.Run(c.golden, func(t *testing.T) {
-			got := clitest.Shell{In: strings.NewReader(c.stdin)}.Run(t, New, append([]string{"schedule"}, c.args...)...)
-			if got.Status != 0 || got.Err != "" {
-				t.Fatalf("status %d, standard error:\n%s", got.Status, got.Err)
-			}
-			clitest.Golden(t, c.golden, strings.NewReplacer(policies, "", example, "example.json").Replace(got.Out))
-		})
-	}
-}
-
-func TestErrors(t *testing.T) {
-	clitest.Shell{}.Transcript(t, "errors.txt", map[string]string{"FOLDER": t.TempDir()}, New)
+func TestTranscripts(t *testing.T) {
+	vars := map[string]string{"POLICIES": policies, "EXAMPLE": example, "FOLDER": t.TempDir()}
+	clitest.Shell{}.Transcript(t, "schedule.txt", vars, New)
+	clitest.Shell{}.Transcript(t, "errors.txt", vars, New)
 }
 
 // Package term tests what decides on colors.

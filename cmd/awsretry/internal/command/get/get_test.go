@@ -53,6 +53,7 @@ func mask(printed string) string {
 	for pattern, with := range map[string]string{
 		`(?m)^(  \d.{22}).{7}`:   "$1   TIME", // the column keeps its width
 		`, [\d.]+[mµ]?s\n`:       ", TIME\n",
+		`\d\.\d/s`:               "N.N/s",
 		`"start":"\d{4}-[^"]*Z"`: `"start":"TIME"`,
 		`"elapsed_ms":[\d.]+`:    `"elapsed_ms":"TIME"`,
 		`"delay_ms":[\d.]+`:      `"delay_ms":"TIME"`,
