@@ -44,7 +44,8 @@ func TestTranscript(t *testing.T) {
 	defer server.Close()
 	mended := []clitest.Reply{clitest.Throttling, clitest.Unavailable, clitest.Fine}
 	again := clitest.Start(t, append(mended, mended...)...)
-	vars := map[string]string{"URL": server.URL, "MENDED": again.URL}
+	const config = "[default]\nretry_mode = legacy\n\n[profile busy]\nretry_mode = adaptive\nmax_attempts = 8\n"
+	vars := map[string]string{"URL": server.URL, "MENDED": again.URL, "CONFIG": clitest.File(t, "config", config)}
 	clitest.Shell{Mask: mask}.Transcript(t, "get.txt", vars, New)
 }
 
