@@ -24,10 +24,7 @@ func (s stuck) Write([]byte) (int, error) {
 
 func TestReadAndWriteEnd(t *testing.T) {
 	for name, call := range map[string]func(context.Context, stuck) (int, error){
-		"read": func(ctx context.Context, s stuck) (int, error) { return NewReader(ctx, s).Read(make([]byte, 9)) },
-		"read with an inner context": func(ctx context.Context, s stuck) (int, error) {
-			return NewReader(ctx, NewReader(context.Background(), s)).Read(make([]byte, 9))
-		},
+		"read":  func(ctx context.Context, s stuck) (int, error) { return NewReader(ctx, s).Read(make([]byte, 9)) },
 		"write": func(ctx context.Context, s stuck) (int, error) { return NewWriter(ctx, s).Write([]byte("text")) },
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -62,7 +62,8 @@ func TestHostileStore(t *testing.T) {
 		json(metadata), '$.delivery', json_object('url', 'http://h/%[1]s', 'method', '%[1]s', 'key', '%[1]s', 'endpoint', '%[1]s'),
 		'$.output', json_object('reason', '%[1]s', 'error', '%[1]s', 'last', json_array(
 		json_object('body', '%[1]s', 'status', 200), json_object('error', '%[1]s'))))`, hostile))
-	shell := clitest.Shell{Terminals: []string{"stdout", "stderr"}, Env: map[string]string{"NO_COLOR": "1", "TERM": "dumb"}}
+	env := map[string]string{"NO_COLOR": "1", "TERM": "dumb"}
+	shell := clitest.Shell{Terminals: []string{"stdout", "stderr"}, Env: env}
 	for _, command := range []string{
 		"list", "list 1", "endpoints", "endpoints --json", "list --json", "redrive --dry-run", "work --until-empty",
 		"redrive 1", "work --until-empty --json",

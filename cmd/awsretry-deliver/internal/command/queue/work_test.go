@@ -83,8 +83,10 @@ func TestWorkIsInterrupted(t *testing.T) {
 		state  string
 		out    string
 	}{
-		{"graceful", nil, false, 0, "delivered", "\n✓ 1 delivered, 0 new dead letters, 0 retries; in the store: 0 waiting, "},
-		{"before it is empty", []string{"--until-empty"}, false, cli.Interrupted, "delivered", "\n✗ interrupted: 1 delivered, "},
+		{"graceful", nil, false, 0, "delivered",
+			"\n✓ 1 delivered, 0 new dead letters, 0 retries; in the store: 0 waiting, "},
+		{"before it is empty", []string{"--until-empty"}, false, cli.Interrupted, "delivered",
+			"\n✗ interrupted: 1 delivered, "},
 		{"cut off", []string{"--stop-timeout", "100ms"}, true, cli.Interrupted, "waiting",
 			"; attempts were not finished within --stop-timeout, 100ms, and were cut off\n"},
 	} {

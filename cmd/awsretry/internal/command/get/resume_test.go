@@ -276,7 +276,8 @@ func (g *goneTerminal) Write(p []byte) (int, error) {
 // partPath returns the path of what a get of url has left for the output file.
 func partPath(path, url string) string {
 	hash := sha256.Sum256([]byte(url))
-	return path + "." + hex.EncodeToString(hash[:12]) + "." + base64.RawURLEncoding.EncodeToString([]byte("v1")) + partSuffix
+	etag := base64.RawURLEncoding.EncodeToString([]byte("v1"))
+	return path + "." + hex.EncodeToString(hash[:12]) + "." + etag + partSuffix
 }
 
 // What is where an earlier get has left a part decides on the next one.
