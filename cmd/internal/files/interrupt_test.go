@@ -40,6 +40,10 @@ func TestReadAndWrite(t *testing.T) {
 	if n != 4 || err != nil || b.String() != "text" {
 		t.Errorf("got %d, %v, %q", n, err, b.String())
 	}
+	own := strings.NewReader("") // a Read needs no goroutine for each context
+	if got := NewReader(t.Context(), NewReader(context.Background(), own)).(reader).Reader; got != io.Reader(own) {
+		t.Errorf("got a reader of a %T", got)
+	}
 	path := filepath.Join(t.TempDir(), "file")
 	create(t, path, "", 0o600)
 	f, err := os.Open(path)
