@@ -14,19 +14,18 @@ func TestHelp(t *testing.T) { clitest.CheckHelp(t, program) }
 
 func TestJSON(t *testing.T) {
 	dir := t.TempDir()
-	db, policy, none := filepath.Join(dir, "db"), filepath.Join(dir, "policy.json"), filepath.Join(dir, "none")
-	document := `{"healthyRetryPolicy": {"numRetries": 1, "numNoDelayRetries": 1}}`
-	if err := os.WriteFile(policy, []byte(document), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	db, none := filepath.Join(dir, "db"), filepath.Join(dir, "none")
+	policy := clitest.File(t, "policy.json", `{"healthyRetryPolicy": {"numRetries": 1, "numNoDelayRetries": 1}}`)
 	run := func(args ...string) string {
 		return clitest.Shell{}.RunProgram(t.Context(), t, program, args...).Out
 	}
-	for _, reply := range []clitest.Reply{clitest.Closed, {Status: 403, Header: map[string]string{"X-Amzn-Errortype": "Denied"}}} {
+	denied := clitest.Reply{Status: 403, Header: map[string]string{"X-Amzn-Errortype": "Denied"}}
+	for _, reply := range []clitest.Reply{clitest.Closed, denied} {
 		run("enqueue", "--allow-private", "--db", db, "--policy", policy, clitest.Start(t, reply).URL)
 	}
 	waiting := run("list", "--db", db, "--json")
-	clitest.CheckJSON(t, "awsretry-deliver work", run("work", "--allow-private", "--db", db, "--json", "--until-empty"), `{"error": ""}`)
+	worked := run("work", "--allow-private", "--db", db, "--json", "--until-empty")
+	clitest.CheckJSON(t, "awsretry-deliver work", worked, `{"error": ""}`)
 	clitest.CheckJSON(t, "awsretry-deliver list", waiting, run("list", "--db", db, "--json"), `{"last": [{"body": ""}]}`)
 	run("pause", "--db", db, "http://127.0.0.1:1")
 	clitest.CheckJSON(t, "awsretry-deliver endpoints", run("endpoints", "--db", db, "--json"),
@@ -39,11 +38,7 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden := func(name string) string {
-		text, err := os.ReadFile(filepath.Join("internal", "command", "letters", "testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+		return string(clitest.Must[[]byte](t)(os.ReadFile("internal/command/letters/testdata/" + name)))
 	}
 	clitest.CheckJSON(t, "awsretry-deliver letters list", golden("list.json"),
 		run("letters", "list", "--json", filepath.Dir(letter)))
@@ -55,11 +50,8 @@ func TestJSON(t *testing.T) {
 
 // Tables fit the terminal.
 func TestTablesFit(t *testing.T) {
-	policy := filepath.Join(t.TempDir(), "policy.json")
-	document := `{"healthyRetryPolicy": {"numRetries": 10, "minDelayTarget": 5, "maxDelayTarget": 260}}`
-	if err := os.WriteFile(policy, []byte(document), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	policy := clitest.File(t, "policy.json",
+		`{"healthyRetryPolicy": {"numRetries": 10, "minDelayTarget": 5, "maxDelayTarget": 260}}`)
 	clitest.CheckWidths(t, program, nil, func(line string) bool {
 		return !strings.HasPrefix(line, "10 retries") && !strings.Contains(line, "policy.json")
 	}, "schedule", "--compare", policy)

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
 )
@@ -20,79 +18,45 @@ func run(t *testing.T, shell clitest.Shell, args ...string) clitest.Result {
 
 func TestHelp(t *testing.T) {
 	clitest.CheckHelp(t, program)
-	for _, c := range []struct {
-		args string
-		want []string
-	}{
-		{"", []string{"awsretry get", "awsretry config", "awsretry demo", "simulate ", "version"}},
-		{"--help", []string{"\nCommands:\n", "  completion "}},
-		{"get --help",
-			[]string{"\n  22   the response is an HTTP error", "\nRequest:\n", "\nRetries:\n", "--max-attempts N",
-				"\nExamples:\n"}},
-		{"config --help", []string{"AWS_CONFIG_FILE", "--profile PROFILE"}},
-		{"demo -h", []string{"loopback", "--duration TIME"}},
-		{"simulate --help", []string{"--seed NUMBER", "--clients N", "broken-bodies, brownout, fleet, herd"}},
-		{"version", []string{"awsretry " + cli.Version() + " go1."}},
-		{"--version", []string{"awsretry " + cli.Version() + "\n"}},
+	for args, want := range map[string][]string{
+		"":       {"awsretry get", "awsretry config", "awsretry demo", "simulate ", "version"},
+		"--help": {"\nCommands:\n", "  completion "},
+		"get --help": {"\n  22   the response is an HTTP error", "\nRequest:\n", "\nRetries:\n", "--max-attempts N",
+			"\nExamples:\n"},
+		"config --help":   {"AWS_CONFIG_FILE", "--profile PROFILE"},
+		"demo -h":         {"loopback", "--duration TIME"},
+		"simulate --help": {"--seed NUMBER", "--clients N", "broken-bodies, brownout, fleet, herd"},
+		"version":         {"awsretry " + cli.Version() + " go1."},
+		"--version":       {"awsretry " + cli.Version() + "\n"},
 	} {
-		t.Run(c.args, func(t *testing.T) {
-			got := run(t, clitest.Shell{}, strings.Fields(c.args)...)
-			if got.Status != 0 || got.Err != "" {
-				t.Errorf("%+v, want status 0", got)
+		got := run(t, clitest.Shell{}, strings.Fields(args)...)
+		if got.Status != 0 || got.Err != "" {
+			t.Errorf("%q: %+v, want status 0", args, got)
+		}
+		for _, text := range want {
+			if !strings.Contains(got.Out, text) {
+				t.Errorf("%q prints no %q:\n%s", args, text, got.Out)
 			}
-			for _, want := range c.want {
-				if !strings.Contains(got.Out, want) {
-					t.Errorf("%q is not in %q", want, got.Out)
-				}
-			}
-		})
+		}
 	}
 }
 
 func TestUnknownCommand(t *testing.T) {
-	for args, want := range map[string]string{
-		"fetch http://127.0.0.1:1/": "awsretry: unknown command \"fetch\"\nSee awsretry --help\n",
-		"ge\x1bt":                   "awsretry: unknown command \"ge\\x1bt\"; did you mean get?\nSee awsretry --help\n",
-		"help nosuch":               "awsretry help: unknown command \"nosuch\"\nSee awsretry help --help\n",
-		"help get nosuch":           "awsretry help: unknown command \"nosuch\"\nSee awsretry help --help\n",
-		"completion nosuch":         "awsretry completion: unknown command \"nosuch\"\nSee awsretry completion --help\n",
-	} {
-		got := run(t, clitest.Shell{}, strings.Fields(args)...)
-		if got.Status != cli.Usage || got.Out != "" || got.Err != want {
-			t.Errorf("%s: %+v, want a usage error: %s", args, got, want)
-		}
-	}
+	clitest.Shell{}.Transcript(t, "unknown.txt", nil, program.Commands...)
 }
 
 func TestCompletion(t *testing.T) {
 	config := clitest.File(t, "config", "[default]\n[profile busy]\nretry_mode = legacy\n")
-	for args, want := range map[string]string{
-		"co":                          "completion\tGenerate the autocompletion script for the specified shell\nconfig\t",
-		"help co":                     "config\t",
-		"get --mode a":                "standard\nadaptive\nlegacy\n:4",
-		"get --profile b":             "busy\ndefault\n:4",
-		"config --profile ":           "busy\ndefault\n:4",
-		"get --max-attempts ":         ":4",
-		"get --output ":               ":0",
-		"simulate b":                  "broken-bodies\nbrownout\nfleet\n",
-		"simulate --settings none,ad": "none,adaptive\nnone,adaptive=scaled\nnone,fleet\n",
-		"simulate --settings fleet+":  "fleet+long_poll\n",
-	} {
-		shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": config}}
-		got := run(t, shell, append([]string{cobra.ShellCompRequestCmd}, strings.Split(args, " ")...)...)
-		if got.Status != 0 || !strings.Contains(got.Out, want) {
-			t.Errorf("%q: %+v, want %q", args, got, want)
-		}
-	}
+	shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": config}}
+	shell.Transcript(t, "completion.txt", nil, program.Commands...)
 }
 
 func TestFullDisk(t *testing.T) {
-	url := clitest.Start(t, clitest.Fine).URL
-	for _, args := range []string{"version", "config", "config --json", "demo", "get " + url} {
-		t.Run(args, func(t *testing.T) {
-			got := run(t, clitest.Shell{Out: clitest.FullDisk{}}, strings.Fields(args)...)
-			got.Check(t, cli.Failure, "", "no space left")
-		})
+	for _, args := range []string{
+		"version", "config", "config --json", "demo", "get " + clitest.Start(t, clitest.Fine).URL,
+	} {
+		got := run(t, clitest.Shell{Out: clitest.FullDisk{}}, strings.Fields(args)...)
+		got.Check(t, cli.Failure, "", "no space left")
 	}
 }
 
@@ -102,15 +66,12 @@ func TestJSON(t *testing.T) {
 		{Status: 503, Header: map[string]string{"Retry-After": "0"}},
 		{Status: 302, Header: map[string]string{"Location": "/there?key=secret"}},
 	}
-	quick := []string{"get", "--json", "--base-delay", "1ms", "--max-delay", "1ms", "--mode", "adaptive", "--max-attempts", "5"}
-	got := run(t, clitest.Shell{}, append(quick, clitest.Start(t, replies...).URL)...)
+	quick := "get --json --base-delay 1ms --max-delay 1ms --mode adaptive --max-attempts 5 "
+	got := run(t, clitest.Shell{}, strings.Fields(quick+clitest.Start(t, replies...).URL)...)
 	if got.Status != 0 || strings.Contains(got.Err, "secret") {
 		t.Errorf("%+v, want status 0 and no query", got)
 	}
-	resumed, err := os.ReadFile("internal/command/get/testdata/resume.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resumed := clitest.Must[[]byte](t)(os.ReadFile("internal/command/get/testdata/resume.jsonl"))
 	missing := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": filepath.Join(t.TempDir(), "none")}}
 	failed := run(t, missing, "get", "--json", "--resume", "--timeout", "1ns", "http://127.0.0.1:1/")
 	// TestResumeOfAnEarlierGet prints the last.
@@ -129,28 +90,16 @@ func TestJSON(t *testing.T) {
 // Tables fit the terminal. If the output is not a terminal, nothing is cut.
 func TestTablesFit(t *testing.T) {
 	env := map[string]string{"AWS_RETRY_MODE": "adaptive", "AWS_MAX_ATTEMPTS": "4"}
-	url := clitest.Start(t, clitest.Unavailable).URL
-	for _, c := range []struct {
-		name  string
-		args  []string
-		table func(line string) bool // reports whether a line is of a table
-	}{
-		{"config", []string{"config"}, func(string) bool { return true }},
-		{"get", []string{"get", "--base-delay", "1ms", url}, func(line string) bool {
-			return strings.HasPrefix(line, "  ") && !strings.Contains(line, "used up (see")
-		}},
-		{"simulate",
-			strings.Fields("simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,standard"),
-			func(line string) bool { return !strings.Contains(line, ":") && !strings.Contains(line, "seed") }},
-	} {
-		clitest.CheckWidths(t, program, env, c.table, c.args...)
-		t.Run(c.name+", no terminal", func(t *testing.T) {
-			unlimited := run(t, clitest.Shell{Env: env}, c.args...)
-			narrow := run(t, clitest.Shell{Env: env, Width: 30}, c.args...)
-			if strings.Contains(narrow.Out, "…") ||
-				strings.Count(narrow.Out, "\n") != strings.Count(unlimited.Out, "\n") {
-				t.Errorf("the output is cut:\n%s", narrow.Out)
-			}
-		})
+	clitest.CheckWidths(t, program, env, func(string) bool { return true }, "config")
+	clitest.CheckWidths(t, program, env, func(line string) bool {
+		return strings.HasPrefix(line, "  ") && !strings.Contains(line, "used up (see")
+	}, "get", "--base-delay", "1ms", clitest.Start(t, clitest.Unavailable).URL)
+	clitest.CheckWidths(t, program, env, func(line string) bool {
+		return !strings.Contains(line, ":") && !strings.Contains(line, "seed")
+	}, strings.Fields("simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,standard")...)
+
+	unlimited, narrow := run(t, clitest.Shell{}, "config"), run(t, clitest.Shell{Width: 30}, "config")
+	if narrow != unlimited {
+		t.Errorf("the output is cut:\n%s", narrow.Out)
 	}
 }

@@ -26,10 +26,7 @@ func TestCtrlCWhileReading(t *testing.T) {
 	}))
 	defer s.Close()
 	cmd := clitest.Process(t, nil, "get", "-d", "@-", s.URL)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := clitest.Must[io.WriteCloser](t)(cmd.StdinPipe())
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {

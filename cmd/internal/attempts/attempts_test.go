@@ -2,8 +2,7 @@ package attempts
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,50 +26,32 @@ func response(status int, header http.Header) *http.Response {
 }
 
 func TestStatusAndDetails(t *testing.T) {
-	dial := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route")}
+	retryAfter := http.Header{"Retry-After": {"9"}, "X-Amz-Retry-After": {"900"}}
 	for _, c := range []struct {
-		name            string
 		attempt         awsretry.Attempt
 		status, details string
 	}{
-		{"response", awsretry.Attempt{Response: response(404, nil)}, "404", ""},
-		{"code", awsretry.Attempt{Response: response(400, nil), Code: "ValidationException"}, "400",
-			"ValidationException"},
-		{"throttling", awsretry.Attempt{
-			Response: response(429, http.Header{"Retry-After": {"9"}, "X-Amz-Retry-After": {"900"}}),
-			Code:     "SlowDown",
-			Class:    awsretry.Throttled,
-		}, "429", "SlowDown, Retry-After: 9, X-Amz-Retry-After: 900"},
-		{"Retry-After of a permanent failure", awsretry.Attempt{
-			Response: response(403, http.Header{"Retry-After": {"9"}}),
-			Class:    awsretry.Permanent,
-		}, "403", ""},
-		{"redirect", awsretry.Attempt{Response: response(302, http.Header{"Location": {"/there?key=secret"}})}, "302",
-			"to http://example.com/there"},
-		{"canceled", awsretry.Attempt{Err: context.Canceled, Stop: awsretry.StopCanceled}, "ended", "context canceled"},
-		{"time-out", awsretry.Attempt{Err: context.DeadlineExceeded, Class: awsretry.Timeout}, "timeout",
+		{awsretry.Attempt{Response: response(429, retryAfter), Code: "SlowDown", Class: awsretry.Throttled},
+			"429", "SlowDown, Retry-After: 9, X-Amz-Retry-After: 900"},
+		{awsretry.Attempt{Response: response(403, retryAfter), Class: awsretry.Permanent}, "403", ""},
+		{awsretry.Attempt{Response: response(302, http.Header{"Location": {"/there?key=secret"}})},
+			"302", "to http://example.com/there"},
+		{awsretry.Attempt{Response: response(201, http.Header{"Location": {"/there"}})}, "201", ""},
+		{awsretry.Attempt{Err: context.Canceled, Stop: awsretry.StopCanceled}, "ended", "context canceled"},
+		{awsretry.Attempt{Err: context.DeadlineExceeded, Class: awsretry.Timeout}, "timeout",
 			"context deadline exceeded"},
-		{"DNS", awsretry.Attempt{Err: &net.DNSError{Err: "no such host", Name: "x"}}, "dns", "lookup x: no such host"},
-		{"certificate", awsretry.Attempt{Err: &tls.CertificateVerificationError{Err: errors.New("expired")}}, "tls",
-			"tls: failed to verify certificate: expired"},
-		{"authority", awsretry.Attempt{Err: x509.UnknownAuthorityError{}}, "tls",
-			"x509: certificate signed by unknown authority"},
-		{"no TLS", awsretry.Attempt{Err: tls.RecordHeaderError{Msg: "no TLS"}}, "tls", "tls: no TLS"},
-		{"closed", awsretry.Attempt{Err: fmt.Errorf("reading: %w", io.ErrUnexpectedEOF)}, "closed",
-			"reading: unexpected EOF"},
-		{"dial", awsretry.Attempt{Err: dial}, "error", "dial tcp: no route"},
-		{"on a connection, without addresses", awsretry.Attempt{Err: &net.OpError{
-			Op: "read", Net: "tcp", Addr: &net.TCPAddr{Port: 80}, Err: errors.New("broken"),
-		}}, "error", "broken"},
+		{awsretry.Attempt{Err: fmt.Errorf("reading: %w", io.ErrUnexpectedEOF), Offset: 1200}, "closed",
+			"from byte 1,200, reading: unexpected EOF"},
+		{awsretry.Attempt{Err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route")}}, "error",
+			"dial tcp: no route"},
+		{awsretry.Attempt{Err: &net.OpError{Op: "proxyconnect", Net: "tcp", Err: errors.New("no route")}}, "error",
+			"proxyconnect tcp: no route"},
+		{awsretry.Attempt{Err: &net.OpError{Op: "read", Net: "tcp", Addr: &net.TCPAddr{Port: 80},
+			Err: &net.OpError{Op: "read", Net: "tcp", Err: errors.New("broken")}}}, "error", "broken"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := Status(c.attempt); got != c.status {
-				t.Errorf("status %q, want %q", got, c.status)
-			}
-			if got := Details(c.attempt); got != c.details {
-				t.Errorf("details %q, want %q", got, c.details)
-			}
-		})
+		if status, details := Status(c.attempt), Details(c.attempt); status != c.status || details != c.details {
+			t.Errorf("got %q and %q, want %q and %q", status, details, c.status, c.details)
+		}
 	}
 }
 
@@ -143,19 +124,53 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// Each reason to stop has words of its own that fit the column.
 func TestNextStep(t *testing.T) {
-	stops := []awsretry.Stop{
+	seen := map[string]bool{}
+	for _, stop := range []awsretry.Stop{
 		awsretry.StopSuccess, awsretry.StopPermanent, awsretry.StopMaxAttempts, awsretry.StopQuota,
 		awsretry.StopDeadline, awsretry.StopCanceled, awsretry.StopBody, awsretry.StopRetryAfter,
-		awsretry.StopRateLimit, awsretry.StopOuterRetry,
-		awsretry.StopDisabled,
-	}
-	seen := map[string]bool{}
-	for _, stop := range stops {
+		awsretry.StopRateLimit, awsretry.StopOuterRetry, awsretry.StopDisabled,
+	} {
 		text := nextStep(awsretry.Attempt{Stop: stop})
 		if seen[text] || strings.Contains(text, "_") || len(text) > 22 {
-			t.Errorf("%s is %q, want words of its own that fit the column", stop, text)
+			t.Errorf("%s is %q", stop, text)
 		}
 		seen[text] = true
+	}
+}
+
+func TestRecord(t *testing.T) {
+	response := &http.Response{StatusCode: 400, Header: http.Header{"Retry-After": {"3"}, "X-Request-Id": {"id-1\n"}}}
+	u := &url.URL{Scheme: "https", User: url.User("me"), Host: "example.com", Path: "/orders", RawQuery: "key=secret"}
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
+	for _, c := range []struct {
+		name    string
+		attempt awsretry.Attempt
+		state   awsretry.State
+		want    string
+	}{
+		{"adaptive", awsretry.Attempt{
+			Number: 2, Response: response, Code: "SlowDown", Class: awsretry.Throttled,
+			Elapsed: 1234567, Waited: 20 * time.Millisecond, Delay: 3 * time.Second,
+		}, awsretry.State{Tokens: 480, Limited: true, SendRate: 0.5},
+			`{"attempt":2,"start":"2026-01-02T02:04:05Z","method":"PUT","url":"https://example.com/orders",` +
+				`"status":400,"code":"SlowDown","class":"throttled","request_id":"id-1","retry_after":"3",` +
+				`"elapsed_ms":1.235,"waited_ms":20,"tokens":480,"send_rate_per_second":0.5,"delay_ms":3000}`},
+		{"error without a bucket", awsretry.Attempt{
+			Number: 1, Err: &url.Error{Op: "Put", URL: u.String(), Err: http.ErrServerClosed},
+			Class: awsretry.Permanent, Stop: awsretry.StopPermanent,
+		}, awsretry.State{Tokens: math.MaxInt},
+			`{"attempt":1,"start":"2026-01-02T02:04:05Z","method":"PUT","url":"https://example.com/orders",` +
+				`"error":"Put \"https://example.com/orders?…\": http: Server closed","class":"permanent",` +
+				`"elapsed_ms":0,"stop":"permanent"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.attempt.Start, c.attempt.Request = start, &http.Request{Method: "PUT", URL: u}
+			got, err := json.Marshal(NewRecord(c.attempt).WithState(c.state))
+			if diff := cmp.Diff(c.want, string(got)); diff != "" || err != nil {
+				t.Errorf("%v, want to got:\n%s", err, diff)
+			}
+		})
 	}
 }

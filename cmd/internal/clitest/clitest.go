@@ -29,6 +29,8 @@ type Shell struct {
 	Terminals []string  // of "stdout" and "stderr"
 	Width     int       // of the terminals; 0: not known
 	Out, Err  io.Writer // in place of those that Result has; nil: none
+
+	Mask func(printed string) string // of a Transcript: replaces what differs each time; nil: nothing does
 }
 
 // A Result is the outcome of a command line.
@@ -134,6 +136,17 @@ func Golden(t *testing.T, name, printed string) {
 	}
 	if diff := cmp.Diff(string(want), printed); diff != "" {
 		t.Errorf("%s to printed:\n%s", name, diff)
+	}
+}
+
+// Must returns the value of a call that has no error: Must[T](t)(call()).
+func Must[T any](t testing.TB) func(T, error) T {
+	return func(value T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
 }
 

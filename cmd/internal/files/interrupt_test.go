@@ -15,10 +15,7 @@ var errInterrupted = errors.New("interrupted")
 // stuck interrupts at each Read and Write, and never returns.
 type stuck struct{ interrupt func() }
 
-func (s stuck) Read([]byte) (int, error) {
-	s.interrupt()
-	select {}
-}
+func (s stuck) Read([]byte) (int, error) { return s.Write(nil) }
 
 func (s stuck) Write([]byte) (int, error) {
 	s.interrupt()
@@ -26,37 +23,30 @@ func (s stuck) Write([]byte) (int, error) {
 }
 
 func TestReadAndWriteEnd(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		call func(context.Context, stuck) (int, error)
-	}{
-		{"read", func(ctx context.Context, s stuck) (int, error) { return NewReader(ctx, s).Read(make([]byte, 9)) }},
-		{"read with an inner context", func(ctx context.Context, s stuck) (int, error) {
-			return NewReader(ctx, NewReader(context.Background(), s)).Read(make([]byte, 9))
-		}},
-		{"write", func(ctx context.Context, s stuck) (int, error) { return NewWriter(ctx, s).Write([]byte("text")) }},
+	for name, call := range map[string]func(context.Context, stuck) (int, error){
+		"read":  func(ctx context.Context, s stuck) (int, error) { return NewReader(ctx, s).Read(make([]byte, 9)) },
+		"write": func(ctx context.Context, s stuck) (int, error) { return NewWriter(ctx, s).Write([]byte("text")) },
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			n, err := c.call(ctx, stuck{func() { cancel(errInterrupted) }})
-			if n != 0 || err != errInterrupted {
-				t.Errorf("got %d, %v; want 0 and the cause", n, err)
-			}
-		})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		if n, err := call(ctx, stuck{func() { cancel(errInterrupted) }}); n != 0 || err != errInterrupted {
+			t.Errorf("%s: got %d, %v; want 0 and the cause", name, n, err)
+		}
 	}
 }
 
 func TestReadAndWrite(t *testing.T) {
 	var b strings.Builder
-	n, err := io.Copy(NewWriter(t.Context(), &b),
-		NewReader(t.Context(), struct{ io.Reader }{strings.NewReader("text")}))
+	n, err := io.Copy(NewWriter(t.Context(), &b), NewReader(t.Context(), io.LimitReader(strings.NewReader("text"), 9)))
 	if n != 4 || err != nil || b.String() != "text" {
 		t.Errorf("got %d, %v, %q", n, err, b.String())
 	}
-}
-
-func TestRegularFileIsReturned(t *testing.T) {
-	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	own := strings.NewReader("") // a Read needs no goroutine for each context
+	if got := NewReader(t.Context(), NewReader(context.Background(), own)).(reader).Reader; got != io.Reader(own) {
+		t.Errorf("got a reader of a %T", got)
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	create(t, path, "", 0o600)
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

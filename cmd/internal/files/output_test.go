@@ -47,39 +47,41 @@ func checkFolder(t *testing.T, folder string, want map[string]string) {
 }
 
 func TestFile(t *testing.T) {
-	for _, c := range []struct {
-		name string
+	for name, c := range map[string]struct {
 		old  string // "": no file
 		mode os.FileMode
 		end  func(*Output) error
 		want string // "": no file
 	}{
-		{"new", "", 0, (*Output).Keep, "new"},
-		{"replaced", "old and longer", 0o640, (*Output).Keep, "new"},
-		{"replaced, executable", "old and longer", 0o755, (*Output).Keep, "new"},
-		{"abandoned", "", 0, abandon, ""},
-		{"abandoned over another", "old", 0o600, abandon, "old"},
+		"new":                    {"", 0, (*Output).Keep, "new"},
+		"replaced":               {"old and longer", 0o750, (*Output).Keep, "new"},
+		"abandoned":              {"", 0, abandon, ""},
+		"abandoned over another": {"old", 0o600, abandon, "old"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			folder := t.TempDir()
-			path := filepath.Join(folder, "out")
+		t.Run(name, func(t *testing.T) {
+			path, want := filepath.Join(t.TempDir(), "out"), map[string]string{}
 			if c.old != "" {
-				if err := errors.Join(os.WriteFile(path, []byte(c.old), c.mode), os.Chmod(path, c.mode)); err != nil {
-					t.Fatal(err)
-				}
+				create(t, path, c.old, c.mode)
 			}
 			if err := write(t, path, "new", c.end); err != nil {
 				t.Fatal(err)
 			}
-			want := map[string]string{}
 			if c.want != "" {
 				want["out"] = c.want
 			}
-			checkFolder(t, folder, want)
+			checkFolder(t, filepath.Dir(path), want)
 			if info, err := os.Stat(path); c.mode != 0 && (err != nil || info.Mode() != c.mode) {
 				t.Errorf("the mode is %v, %v; want %v", info.Mode(), err, c.mode)
 			}
 		})
+	}
+}
+
+// create makes a file, whatever the umask.
+func create(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := errors.Join(os.WriteFile(path, []byte(text), mode), os.Chmod(path, mode)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -99,52 +101,42 @@ func TestStandardOutput(t *testing.T) {
 
 func TestOpenErrors(t *testing.T) {
 	folder := t.TempDir()
-	for _, c := range []struct{ name, path, want string }{
-		{"folder", folder, "is a directory"},
-		{"no such folder", filepath.Join(folder, "none", "out"), filepath.Join("none", "out") + ": no such file"},
+	for path, want := range map[string]string{
+		folder:                               "is a directory",
+		filepath.Join(folder, "none", "out"): filepath.Join("none", "out") + ": no such file",
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if _, err := Create(t.Context(), c.path, nil); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got error %v, want %q", err, c.want)
-			}
-			checkFolder(t, folder, nil)
-		})
+		if _, err := Create(t.Context(), path, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want %q", err, want)
+		}
 	}
+	checkFolder(t, folder, nil)
 }
 
 // A link stays a link, whether its target exists or not.
 func TestLink(t *testing.T) {
 	for _, c := range []struct {
 		name, link, target string
-		old                bool   // the target exists
 		file               string // that is written; "": none
 	}{
-		{"to a file", "link", "store/today", true, "store/today"},
-		{"absolute", "link", "/store/today", false, "store/today"}, // within the folder
-		{"relative", "link", "store/today", false, "store/today"},
-		{"out of a link", "latest/link", "../today", false, "store/today"}, // latest leads to store/new
-		{"to another link", "link", "other", false, "store/today"},         // other leads to store/today
-		{"to no folder", "link", "none/today", false, ""},
+		{"to a file", "link", "store/old", "store/old"},
+		{"absolute", "link", "/store/today", "store/today"}, // within the folder
+		{"relative", "link", "store/today", "store/today"},
+		{"out of a link", "latest/link", "../today", "store/today"}, // latest leads to store/new
+		{"to another link", "link", "other", "store/today"},         // other leads to store/today
+		{"to no folder", "link", "none/today", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
-			folder, err := os.Getwd()
-			if err != nil {
-				t.Fatal(err)
-			}
+			folder := t.TempDir()
+			t.Chdir(folder)
 			if filepath.IsAbs(c.target) {
 				c.target = filepath.Join(folder, c.target)
 			}
-			err = errors.Join(os.MkdirAll("store/new", 0o700), os.Symlink("store/new", "latest"),
+			err := errors.Join(os.MkdirAll("store/new", 0o700), os.Symlink("store/new", "latest"),
 				os.Symlink("store/today", "other"), os.Symlink(c.target, c.link))
 			if err != nil {
 				t.Skip(err)
 			}
-			if c.old {
-				if err := os.WriteFile(c.file, []byte("old"), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
+			create(t, "store/old", "old", 0o600)
 			if err := write(t, c.link, "new", (*Output).Keep); (err != nil) != (c.file == "") {
 				t.Errorf("got error %v", err)
 			}
@@ -179,9 +171,7 @@ func (f failing) CloseAtomicallyReplace() error { return f.err }
 func TestKeepFails(t *testing.T) {
 	busy := &os.LinkError{Op: "rename", Err: syscall.EBUSY} // as of a mount point
 	open := func(t *testing.T, path string, err error) *Output {
-		if err := os.WriteFile(path, []byte("old and longer"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		create(t, path, "old and longer", 0o600)
 		f, openErr := Create(t.Context(), path, nil)
 		if openErr != nil {
 			t.Fatal(openErr)

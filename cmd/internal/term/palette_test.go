@@ -19,7 +19,6 @@ func TestColors(t *testing.T) {
 		{"terminal", true, nil, true},
 		{"no terminal", false, nil, false},
 		{"NO_COLOR", true, map[string]string{"NO_COLOR": "1"}, false},
-		{"empty NO_COLOR", true, map[string]string{"NO_COLOR": ""}, true},
 		{"dumb terminal", true, map[string]string{"TERM": "dumb"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

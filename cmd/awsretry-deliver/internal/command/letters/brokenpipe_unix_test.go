@@ -4,12 +4,12 @@ package letters
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
+	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
@@ -33,30 +33,21 @@ func TestRedriveWithoutReader(t *testing.T) {
 	for _, c := range []struct {
 		lines int // that are read
 		sent  string
-		left  int
+		want  string
 	}{
-		{0, "", 3}, {1, "", 3}, {2, "", 3}, {3, "", 3}, // not the whole header
-		{4, "1", 2}, // not the first row
-		{5, "1 2", 1},
-		{6, "1 2 3", 0}, // not the verdict
+		{3, "", "standard output was closed: interrupted: 0 delivered"}, // not the whole header
+		{4, "1", "standard output was closed: interrupted: 1 delivered"},
+		{6, "1 2 3", "standard output was closed: 3 delivered"}, // not the verdict
 	} {
-		t.Run(fmt.Sprint(c.lines, " lines"), func(t *testing.T) {
-			s, dir := clitest.Start(t, clitest.Fine), t.TempDir()
-			for _, body := range []string{"1", "2", "3"} {
-				bury(t, dir, s.URL, body, nil)
-			}
-			got := clitest.Shell{Out: &closingWriter{lines: c.lines}}.Run(t, New, "letters", "redrive", "--allow-private", dir)
-			if sent := strings.Join(s.Bodies(), " "); got.Status != 1 || sent != c.sent || lettersIn(t, dir) != c.left {
-				t.Errorf("%+v, %q sent, %d left; want status 1, %q and %d",
-					got, sent, lettersIn(t, dir), c.sent, c.left)
-			}
-			want := fmt.Sprintf("standard output was closed: interrupted: %d delivered", 3-c.left)
-			if c.left == 0 {
-				want = "standard output was closed: 3 delivered"
-			}
-			if !strings.Contains(got.Err, want) {
-				t.Errorf("%q does not say %q", got.Err, want)
-			}
-		})
+		s, dir := clitest.Start(t, clitest.Fine), t.TempDir()
+		for _, body := range []string{"1", "2", "3"} {
+			bury(t, dir, s.URL, body, nil)
+		}
+		got := runRedrive(t, clitest.Shell{Out: &closingWriter{lines: c.lines}}, dir)
+		if sent := strings.Join(s.Bodies(), " "); got.Status != cli.Failure || !strings.Contains(got.Err, c.want) ||
+			sent != c.sent || lettersIn(t, dir) != 3-len(s.Bodies()) {
+			t.Errorf("%d lines: %+v, %q sent, %d left; want %q and %q sent",
+				c.lines, got, sent, lettersIn(t, dir), c.want, c.sent)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package letters
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -45,7 +44,8 @@ func TestRedriveInterruptedWhileSending(t *testing.T) {
 			bury(t, dir, s.URL, "1", nil)
 			bury(t, dir, s.URL, "2", nil)
 			policy := strings.NewReader(`{"healthyRetryPolicy": {"minDelayTarget": 1000, "maxDelayTarget": 1000}}`)
-			got := clitest.Shell{In: policy, Err: stderr, Terminals: []string{"stderr"}}.RunContext(ctx, t, New, "letters", "redrive", "--allow-private", "--policy", "-", dir)
+			shell := clitest.Shell{In: policy, Err: stderr, Terminals: []string{"stderr"}}
+			got := shell.RunContext(ctx, t, New, "letters", "redrive", "--allow-private", "--policy", "-", dir)
 			if got.Status != cli.Interrupted || requests.Load() != 1 || aborted.Load() {
 				t.Errorf("status %d, %d requests, aborted: %t; want 130, 1, false",
 					got.Status, requests.Load(), aborted.Load())
@@ -63,28 +63,16 @@ func TestRedriveInterruptedWhileSending(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends the reading of a policy.
-func TestRedriveInterruptedWhileReading(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	shell := clitest.Shell{In: &clitest.Stuck{Began: func() { cancel(errors.New("interrupt signal received")) }}}
-	got := shell.RunContext(ctx, t, New, "letters", "redrive", "--allow-private", "--policy", "-", t.TempDir())
-	if want := (clitest.Result{Status: cli.Interrupted, Err: "awsretry-deliver letters redrive: interrupted\n"}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
-
 // Ctrl-C while the letters are counted ends redrive before it sends any.
 func TestRedriveInterruptedWhileCounting(t *testing.T) {
 	s, dir := clitest.Start(t, clitest.Fine), t.TempDir()
 	bury(t, dir, s.URL, "x", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, args := range [][]string{{dir}, {"--dry-run", dir}, {"--json", dir}} {
-		got := clitest.Shell{}.RunContext(ctx, t, New, append([]string{"letters", "redrive", "--allow-private"}, args...)...)
-		want := clitest.Result{Status: cli.Interrupted, Err: "awsretry-deliver letters redrive: interrupted\n"}
-		if got != want || len(s.Bodies()) > 0 {
-			t.Errorf("%q: %+v, want %+v and nothing sent", args, got, want)
-		}
+	got := clitest.Shell{}.RunContext(ctx, t, New, "letters", "redrive", "--allow-private", dir)
+	want := clitest.Result{Status: cli.Interrupted, Err: "awsretry-deliver letters redrive: interrupted\n"}
+	if got != want || len(s.Bodies()) > 0 {
+		t.Errorf("%+v, want %+v and nothing sent", got, want)
 	}
 }
 
@@ -94,13 +82,11 @@ func TestListInterrupted(t *testing.T) {
 	for range 3 {
 		bury(t, dir, "http://127.0.0.1:1/", "x", nil)
 	}
-	for _, args := range [][]string{{dir}, {"--json", dir}} {
-		ctx, cancel := context.WithCancel(t.Context())
-		stdout := clitest.NewWatch(".letter", cancel)
-		got := clitest.Shell{Out: stdout}.RunContext(ctx, t, New, append([]string{"letters", "list"}, args...)...)
-		if got.Status != cli.Interrupted || got.Err != "awsretry-deliver letters list: interrupted\n" ||
-			strings.Count(stdout.String(), ".letter") != 1 {
-			t.Errorf("%q: %+v, want status 1 and an interruption after one letter:\n%s", args, got, stdout)
-		}
+	ctx, cancel := context.WithCancel(t.Context())
+	stdout := clitest.NewWatch(".letter", cancel)
+	got := clitest.Shell{Out: stdout}.RunContext(ctx, t, New, "letters", "list", dir)
+	if got.Status != cli.Interrupted || got.Err != "awsretry-deliver letters list: interrupted\n" ||
+		strings.Count(stdout.String(), ".letter") != 1 {
+		t.Errorf("%+v, want an interruption after one letter:\n%s", got, stdout)
 	}
 }

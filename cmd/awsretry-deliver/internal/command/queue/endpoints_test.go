@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -9,23 +8,18 @@ import (
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-func endpointEntries(t *testing.T, db string) map[string]endpointEntry {
-	t.Helper()
-	all := make(map[string]endpointEntry)
-	for line := range strings.Lines(succeed(t, db, "endpoints", "--json")) {
-		var e endpointEntry
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		all[e.URL] = e
-	}
-	return all
-}
-
 // An endpoint is paused, resumed and seen, and so are its attempts.
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	h, db := newHook(t), newDB(t)
+	entry := func() endpointEntry {
+		t.Helper()
+		all := decoded[endpointEntry](t, succeed(t, db, "endpoints", "--json"))
+		if len(all) != 1 || all[0].URL != h.URL {
+			t.Fatalf("the endpoints are %+v", all)
+		}
+		return all[0]
+	}
 	print := func(want string, args ...string) {
 		t.Helper()
 		if out := succeed(t, db, args...); !strings.HasSuffix(out, want) {
@@ -34,7 +28,7 @@ func TestEndpoints(t *testing.T) {
 	}
 	succeed(t, db, "enqueue", h.URL+"/gone")
 	print("✓ "+h.URL+": paused\n", "pause", h.URL)
-	if e := endpointEntries(t, db)[h.URL]; e.Waiting != 1 || e.Oldest == nil || e.Paused == nil || e.Failing != nil {
+	if e := entry(); e.Waiting != 1 || e.Oldest == nil || e.Paused == nil || e.Failing != nil {
 		t.Errorf("%+v", e)
 	}
 	if out := succeed(t, db, "endpoints"); !strings.Contains(out, "  paused    2") || !strings.HasSuffix(out, h.URL+"\n") {
@@ -45,14 +39,14 @@ func TestEndpoints(t *testing.T) {
 	if got := run(t, clitest.Shell{}, db, args...); got.Status != cli.HTTPError {
 		t.Errorf("%+v", got)
 	}
-	if e := endpointEntries(t, db)[h.URL]; e.Waiting != 0 || e.Dead != 1 || e.Paused != nil || e.Failing == nil || e.Disabled != nil {
+	if e := entry(); e.Waiting != 0 || e.Dead != 1 || e.Paused != nil || e.Failing == nil || e.Disabled != nil {
 		t.Errorf("%+v", e)
 	}
 	if out := succeed(t, db, "list", "1"); !strings.Contains(out, "  404  ") || !strings.Contains(out, "  no such hook\n") {
 		t.Errorf("list 1 prints\n%s", out)
 	}
 	print("✓ 1 delivery canceled\n", "cancel", "--endpoint", h.URL)
-	if e := endpointEntries(t, db)[h.URL]; e.Dead != 0 {
+	if e := entry(); e.Dead != 0 {
 		t.Errorf("%+v", e)
 	}
 	succeed(t, db, "resume", h.URL)

@@ -33,29 +33,23 @@ func TestServe(t *testing.T) {
 	}
 	for _, c := range []struct {
 		path   string
+		args   []string
 		status int
 		want   []string
-		args   []string
 	}{
-		{"/broken", cli.Failure, []string{"the body was cut off after 1,200,000 bytes: unexpected EOF"},
-			[]string{"-o", os.DevNull}},
-		{"/broken", 0, []string{"✓ 200 OK after 3 attempts", "3,000,000 bytes written to " + os.DevNull + ", 2 breaks"},
-			[]string{"--resume", "-o", os.DevNull}},
-		{"/flaky", 0, []string{"reset ", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}, nil},
-		{"/busy", 0, []string{"ThrottlingException", "✓ 200 OK after 2 attempts"}, nil},
-		{"/invalid", cli.HTTPError, []string{"✗ 400 Bad Request (ValidationException) after 1 attempt"}, nil},
-		{"/table", 0, []string{"✓ 200 OK after 1 attempt"}, nil},
+		{"/broken", []string{"-o", os.DevNull}, cli.Failure,
+			[]string{"the body was cut off after 1,200,000 bytes: unexpected EOF"}},
+		{"/broken", []string{"--resume", "-o", os.DevNull}, 0,
+			[]string{"✓ 200 OK after 3 attempts", "3,000,000 bytes written to " + os.DevNull + ", 2 breaks"}},
+		{"/flaky", nil, 0, []string{"reset ", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}},
+		{"/busy", nil, 0, []string{"ThrottlingException", "✓ 200 OK after 2 attempts"}},
+		{"/invalid", nil, cli.HTTPError, []string{"✗ 400 Bad Request (ValidationException) after 1 attempt"}},
+		{"/table", nil, 0, []string{"✓ 200 OK after 1 attempt"}},
 	} {
-		for _, time := range []string{"first", "second"} {
-			t.Run(c.path+" for the "+time+" time", func(t *testing.T) {
-				args := append([]string{"get", "--base-delay", "1ms", urls[c.path]}, c.args...)
-				got := clitest.Shell{}.Run(t, get.New, args...)
-				for _, want := range c.want {
-					if got.Status != c.status || !strings.Contains(got.Err, want) {
-						t.Errorf("%+v, want status %d and %q", got, c.status, want)
-					}
-				}
-			})
+		for range 2 { // each begins again
+			args := append([]string{"get", "--base-delay", "1ms", urls[c.path]}, c.args...)
+			got := clitest.Shell{}.Run(t, get.New, args...)
+			got.Check(t, c.status, got.Out, c.want...)
 		}
 	}
 	cancel()
@@ -72,17 +66,9 @@ func TestServeEnds(t *testing.T) {
 }
 
 func TestServeOnTakenPort(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := clitest.Must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	defer taken.Close()
-	_, port, err := net.SplitHostPort(taken.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	got := clitest.Shell{}.Run(t, New, "demo", "--serve", "--port", port)
-	if got.Status != cli.Failure || !strings.Contains(got.Err, "--port: ") || !strings.Contains(got.Err, port) {
-		t.Errorf("%+v, want status 1 and the port", got)
-	}
+	got.Check(t, cli.Failure, "", "--port: ", port)
 }

@@ -1,6 +1,8 @@
 package get
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -8,91 +10,99 @@ import (
 	"strings"
 	"testing"
 
+	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-// cutOff returns the URL of a service whose body is shorter than it announces.
-func cutOff(t *testing.T) string {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// Nothing but a whole 2xx replaces a file.
+func TestOutput(t *testing.T) {
+	shorter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
 		w.Write([]byte("only this"))
 	}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
-
-func TestOutput(t *testing.T) {
+	defer shorter.Close()
+	redirect := clitest.Reply{Status: 302, Header: map[string]string{"Location": "/login"}, Body: "log in"}
 	for _, c := range []struct {
 		name    string
-		make    func(path string) error
-		url     string  // "": the replies
-		replies replies // nil: a success after a retry
-		stdout  string
+		url     string
 		status  int
-		content string // of the file afterwards; "": it is not there
-		mode    os.FileMode
+		stdout  string
+		content string // of the file afterwards
 		stderr  string
 	}{
-		{name: "new", content: "hello", stderr: "5 bytes written to "},
-		{name: "replaced", make: write("old and longer", 0o640), content: "hello", mode: 0o640,
-			stderr: "5 bytes written to "},
-		{name: "cut off", url: cutOff(t), status: 1, stderr: "the body was cut off after 9 bytes"},
-		{name: "cut off over another", make: write("old", 0o600), url: cutOff(t), status: 1,
-			content: "old", mode: 0o600,
-			stderr: "nothing was written to "},
-		{name: "failure", replies: replies{clitest.Unavailable}, status: 22, stdout: clitest.Unavailable.Body,
-			stderr: "nothing is written to "},
-		{name: "failure over a good one", make: write("good", 0o600), replies: replies{clitest.Unavailable}, status: 22,
-			stdout:  clitest.Unavailable.Body,
-			content: "good", mode: 0o600,
-			stderr: "which only a successful 2xx replaces: the body goes to standard output"},
-		{name: "not modified", make: write("good", 0o600), replies: replies{{Status: 304}},
-			content: "good", mode: 0o600,
-			stderr: "only a successful 2xx"},
-		{name: "redirect", make: write("good", 0o600),
-			replies: replies{{Status: 302, Header: map[string]string{"Location": "/login"}, Body: "log in"}},
-			stdout:  "log in", content: "good", mode: 0o600, stderr: "only a successful 2xx"},
-		{name: "redirect without a file", replies: replies{{Status: 302, Body: "log in"}}, stdout: "log in",
-			stderr: "nothing is written to "},
-		{name: "no response", make: write("old", 0o600), url: "http://127.0.0.1:1/", status: 1, content: "old",
-			mode: 0o600, stderr: "no response"},
+		{"saved", clitest.Start(t, clitest.Unavailable, clitest.Fine).URL, 0, "", "hello", "5 bytes written to FILE\n"},
+		{"cut off", shorter.URL, cli.Failure, "", "old",
+			"✗ the body was cut off after 9 bytes, and nothing was written to FILE: unexpected EOF\n"},
+		{"failure", clitest.Start(t, clitest.Invalid).URL, cli.HTTPError, clitest.Invalid.Body, "old",
+			"nothing is written to FILE, which only a successful 2xx replaces: the body goes to standard output\n"},
+		{"redirect", clitest.Start(t, redirect).URL, 0, "log in", "old", "nothing is written to FILE"},
+		{"no response", "http://127.0.0.1:1/", cli.Failure, "", "old", "no response"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			folder := t.TempDir()
-			path := filepath.Join(folder, "out")
-			if c.make != nil {
-				if err := c.make(path); err != nil {
-					t.Fatal(err)
-				}
-			}
-			url := c.url
-			if c.replies == nil {
-				c.replies = replies{clitest.Unavailable, clitest.Fine}
-			}
-			if url == "" {
-				url = clitest.Start(t, c.replies...).URL
-			}
-			got := clitest.Shell{}.Run(t, New, quick("-o", path, url)...)
+			path := clitest.File(t, "out", "old")
+			got := clitest.Shell{}.Run(t, New, quick("-o", path, c.url)...)
+			got.Err = strings.ReplaceAll(got.Err, path, "FILE")
 			got.Check(t, c.status, c.stdout, c.stderr)
-			content, err := os.ReadFile(path)
-			if string(content) != c.content || os.IsNotExist(err) != (c.content == "") {
-				t.Errorf("the file has %q, %v; want %q", content, err, c.content)
-			}
-			if info, err := os.Stat(path); err == nil && c.mode != 0 && info.Mode() != c.mode {
-				t.Errorf("the file's mode is %v, want %v", info.Mode(), c.mode)
-			}
-			saved := strings.Contains(got.Err, " written to "+path+"\n")
-			if saved != strings.Contains(c.stderr, "5 bytes written to ") {
+			wantFile(t, path, c.content, 0)
+			if saved := strings.Contains(got.Err, " bytes written to "); saved != (c.status+len(c.stdout) == 0) {
 				t.Errorf("standard error says that the file is written, %v:\n%s", saved, got.Err)
-			}
-			files, err := os.ReadDir(folder)
-			if want := min(len(c.content), 1); err != nil || len(files) != want {
-				t.Errorf("the folder has %v, %v; want %d", files, err, want)
 			}
 		})
 	}
 }
 
-func write(content string, mode os.FileMode) func(string) error {
-	return func(path string) error { return os.WriteFile(path, []byte(content), mode) }
+// Ctrl-C and --timeout end a get wherever it waits.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	interrupt := func() { cancel(errors.New("interrupt signal received")) }
+	for _, c := range []struct {
+		name   string
+		shell  func() clitest.Shell
+		args   []string
+		reply  clitest.Reply
+		status int
+		want   string
+	}{
+		{"in a delay", nil, nil, clitest.Throttling, cli.Interrupted, "✗ interrupted after 1 attempt"},
+		{"in a delay, JSON", nil, []string{"--json"}, clitest.Throttling, cli.Interrupted, `{"error":"interrupted"}`},
+		{"reading the body", func() clitest.Shell { return clitest.Shell{In: &clitest.Stuck{Began: interrupt}} },
+			[]string{"-d", "@-"}, clitest.Fine, cli.Interrupted, "✗ interrupted after 1 attempt"},
+		{"writing the body", func() clitest.Shell { return clitest.Shell{Out: &clitest.Stuck{Began: interrupt}} },
+			nil, clitest.Fine, cli.Interrupted, "the body could not be written: interrupted"},
+		{"reading the body, time-out", func() clitest.Shell { return clitest.Shell{In: &clitest.Stuck{Began: func() {}}} },
+			[]string{"-d", "@-", "--timeout", "20ms"}, clitest.Fine, cli.Failure, "the time of --timeout, 20ms, is over"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, cancel = context.WithCancelCause(t.Context())
+			watch, shell := clitest.NewWatch("throttled", interrupt), clitest.Shell{}
+			if c.shell != nil {
+				shell = c.shell()
+			}
+			shell.Err = watch
+			args := append([]string{"get", "--base-delay", "1m", "--max-delay", "1m", "--jitter", "none",
+				clitest.Start(t, c.reply).URL}, c.args...)
+			got := shell.RunContext(ctx, t, New, args...)
+			got.Err = watch.String()
+			got.Check(t, c.status, "", c.want)
+		})
+	}
+}
+
+// A folder with the file and nothing else, apart from what is left of the object
+// for the next get.
+func wantFile(t *testing.T, path, want string, left int) {
+	t.Helper()
+	if content := clitest.Must[[]byte](t)(os.ReadFile(path)); string(content) != want {
+		t.Errorf("the file has %q, want %q", content, want)
+	}
+	parts, _ := filepath.Glob(path + ".*.part")
+	if files := clitest.Must[[]os.DirEntry](t)(os.ReadDir(filepath.Dir(path))); len(files) != 1+len(parts) ||
+		len(parts) != min(left, 1) {
+		t.Errorf("the folder has %v", files)
+	}
+	for _, part := range parts {
+		if content := clitest.Must[[]byte](t)(os.ReadFile(part)); string(content) != string(object[:left]) {
+			t.Errorf("%s has %d bytes, want %d", part, len(content), left)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,41 +37,29 @@ func TestInterruptedAtPipe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, flag := range []string{"--data=@", "--output="} {
-		t.Run(flag, func(t *testing.T) {
-			s := clitest.Start(t, clitest.Fine)
-			got := clitest.Shell{}.RunContext(ctx, t, New, "get", flag+newPipe(t), s.URL)
-			if got.Status != cli.Interrupted || !strings.Contains(got.Err, "interrupted") || len(s.Bodies()) > 0 {
-				t.Errorf("%+v, want status 1 and the interruption, and nothing sent", got)
-			}
-		})
-	}
-}
-
-func TestBodyFromPipe(t *testing.T) {
-	pipe := newPipe(t)
-	go os.WriteFile(pipe, []byte("through a pipe"), 0)
-	s := clitest.Start(t, clitest.Unavailable, clitest.Fine)
-	got := clitest.Shell{}.Run(t, New, quick("-d", "@"+pipe, s.URL)...)
-	if bodies := s.Bodies(); got.Status != 0 || len(bodies) != 2 || bodies[0] != "through a pipe" ||
-		bodies[1] != bodies[0] {
-		t.Errorf("the service got %q, and the command printed %+v", bodies, got)
+		s := clitest.Start(t, clitest.Fine)
+		got := clitest.Shell{}.RunContext(ctx, t, New, "get", flag+newPipe(t), s.URL)
+		if got.Status != cli.Interrupted || !strings.Contains(got.Err, "interrupted") || len(s.Bodies()) > 0 {
+			t.Errorf("%s: %+v, want an interruption, and nothing sent", flag, got)
+		}
 	}
 }
 
 // A pipe gets the body of a failure too: there is no file to preserve.
-func TestOutputToPipe(t *testing.T) {
-	for name, reply := range map[string]clitest.Reply{"success": clitest.Fine, "failure": clitest.Invalid} {
-		t.Run(name, func(t *testing.T) {
-			pipe := newPipe(t)
-			read := make(chan string, 1)
-			go func() {
-				text, _ := os.ReadFile(pipe)
-				read <- string(text)
-			}()
-			got := clitest.Shell{}.Run(t, New, quick("-o", pipe, clitest.Start(t, reply).URL)...)
-			if text := <-read; text != reply.Body || got.Out != "" {
-				t.Errorf("the pipe got %q, want %q: %+v", text, reply.Body, got)
-			}
-		})
+func TestPipes(t *testing.T) {
+	in, out := newPipe(t), newPipe(t)
+	go os.WriteFile(in, []byte("through a pipe"), 0)
+	read := make(chan string, 1)
+	go func() {
+		text, _ := os.ReadFile(out)
+		read <- string(text)
+	}()
+	s := clitest.Start(t, clitest.Unavailable, clitest.Invalid)
+	got := clitest.Shell{}.Run(t, New, quick("-d", "@"+in, "-o", out, s.URL)...)
+	if bodies := s.Bodies(); !slices.Equal(bodies, []string{"through a pipe", "through a pipe"}) {
+		t.Errorf("the service got %q", bodies)
+	}
+	if text := <-read; text != clitest.Invalid.Body || got.Out != "" {
+		t.Errorf("the pipe got %q: %+v", text, got)
 	}
 }
