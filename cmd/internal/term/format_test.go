@@ -15,7 +15,7 @@ func TestDurations(t *testing.T) {
 		{999600 * time.Microsecond, "1s", "1s"},
 		{59*time.Second + 999600*time.Microsecond, "1m0s", "1m0s"},
 		{24*time.Hour - 1, "24h0m0s", "1d0s"},
-		{90*time.Minute + 31*time.Second, "1h30m30s", "1h30m31s"},
+		{90*time.Minute + 31*time.Second, "1h30m31s", "1h30m31s"},
 		{100 * time.Hour, "100h0m0s", "4d4h0m0s"},
 		{-1234 * time.Millisecond, "-1.23s", "-1.234s"},
 	} {
