@@ -17,7 +17,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/riverdriver/riversqlite"
-	_ "modernc.org/sqlite" // the database/sql driver
+	"modernc.org/sqlite" // the database/sql driver, too
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // A store is an open database. db is for queries that River does not offer. In
@@ -154,17 +155,32 @@ func openSQLite(path string, logger *slog.Logger) (store, error) {
 	looking.SetMaxOpenConns(1)
 	reading.SetMaxOpenConns(3)
 	// While this connection is open, SQLite keeps its log, which check looks for.
-	// A connection whose statement was interrupted is closed by database/sql.
-	pinned, err := reading.Conn(context.Background())
-	if err == nil {
-		err = pinned.QueryRowContext(context.Background(), `SELECT count(*) FROM sqlite_master`).Scan(new(int))
-	}
+	pinned, err := firstConn(reading)
 	if err != nil {
 		return store{}, errors.Join(fmt.Errorf("%s: %w", path, err), reading.Close(), looking.Close(), db.Close())
 	}
 	return store{jobs: jobs, db: db, looking: looking, reading: reading, sqlite: true, close: func() error {
 		return errors.Join(pinned.Close(), reading.Close(), looking.Close(), db.Close())
 	}}, nil
+}
+
+// firstConn opens a connection. Unlike for later ones, SQLite does not wait by
+// itself while another process makes the file a database with a log.
+func firstConn(db *sql.DB) (*sql.Conn, error) {
+	ctx := context.Background() // database/sql closes a connection whose statement was interrupted
+	for start := time.Now(); ; time.Sleep(lockWait / 500) {
+		conn, err := db.Conn(ctx)
+		if err == nil {
+			if err = conn.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master`).Scan(new(int)); err == nil {
+				return conn, nil
+			}
+			conn.Close()
+		}
+		if busy := (*sqlite.Error)(nil); !errors.As(err, &busy) || busy.Code()&0xff != sqlite3.SQLITE_BUSY ||
+			time.Since(start) > lockWait {
+			return nil, err
+		}
+	}
 }
 
 func openPostgres(ctx context.Context, name string, logger *slog.Logger) (store, error) {
