@@ -90,7 +90,7 @@ func announcing(t *testing.T, late time.Duration, say func(i int, at time.Durati
 		if i%5 == 0 {
 			took = max(took, late)
 		}
-		attributes := success + fmt.Sprintf(`,"elapsed":%d`, took)
+		attributes := success + fmt.Sprintf(`,"elapsed_ms":%v`, took.Milliseconds())
 		if says := say(i, max(at-took, 0)); says != "" {
 			attributes += fmt.Sprintf(`,"limits":%q`, says)
 		}
