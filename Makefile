@@ -3,16 +3,19 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
-# Every folder with a go.mod but tools, which has no tests: the root, those whose tests wait longest, and the others.
+# What make check tests and make test does not: their SDKs and libraries take three minutes of processor time to compile,
+# as much as half of what make test compiles.
+APART := bench retryablehttp/users interop/clients
+# Every other folder with a go.mod but tools, which has no tests: the root, those whose tests wait longest, and the others.
 LONGEST := deliveryqueue fleet interop
-MODULES := . $(LONGEST) $(filter-out $(LONGEST) tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
+MODULES := . $(LONGEST) $(filter-out $(LONGEST) bench tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
 TESTS := $(MODULES:%=test/%)
-# bench runs what the other modules race. interop and bench run whole, but without the race detector, for which their
-# many clients would be compiled again; make interop has it.
-RACES := $(patsubst %,race/%,$(filter-out bench interop,$(MODULES)))
-# The clients of services are apart, and make check runs them: their SDKs take more than two minutes of processor time to
-# compile, as much as half of what make test compiles.
-APART := retryablehttp/users interop/clients
+# make test leaves out of these what takes long, and make check runs them whole.
+LONG := interop retryablehttp simulate
+WHOLE := $(patsubst %,whole/%,$(LONG) $(APART))
+# interop and what is apart run without the race detector, for which their many clients would be compiled again; make
+# interop has it.
+RACES := $(patsubst %,race/%,$(filter-out interop,$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
 # The modules whose users would notice a change, and the packages of the root among them.
 API_MODULES := otelretry awssdk fleet deliveryqueue retryablehttp
@@ -37,29 +40,24 @@ help: ## This list
 demo: ## Real requests against a failing service on loopback, in under 20 seconds
 	cd cmd/awsretry && go run ./demo
 
-test: needs ## The tests of every module but the clients' (4 minutes the first time), without the longest; says first which it skips for want of a server
+test: needs ## The tests of every module (4 minutes the first time), but for the longest and what is apart; says first which it skips for want of a server
 	@$(PARALLEL) $(TESTS)
 
-check: ## All else that CI runs: the race detector, linters, other platforms, API listing, layers, rules, pictures
+check: ## All else that CI runs: the race detector, linters, other platforms, API listing, layers, rules, pictures, long tests
 	@command -v "$$(go env CC)" >/dev/null || { echo "the race detector needs a C compiler, and $$(go env CC) is not in PATH: install gcc or clang"; exit 1; }
-	@$(PARALLEL) $(RACES) whole/interop whole/bench lint crossvet pictures-check
-	@$(PARALLEL) whole/retryablehttp users clients # whose uploads would slow the others down
+	@$(PARALLEL) $(RACES) whole/interop whole/simulate whole/bench lint crossvet pictures-check
+	@$(PARALLEL) $(filter-out whole/interop whole/simulate whole/bench,$(WHOLE)) # whose uploads would slow the others down
 
 lint: format $(LINTS) api-check layers mutate-check ## Of these only formatting, linters, API listing, layers and rules
 
 $(TESTS): test/%: compile/%
-	@echo "== go test $*"; cd $* && go test -vet=off $(if $(filter interop bench retryablehttp,$*),-short) ./...
+	@echo "== go test $*"; cd $* && go test -vet=off $(if $(filter $(LONG),$*),-short) ./...
 
-whole/interop whole/bench whole/retryablehttp: whole/%: compile/%
+$(WHOLE): whole/%:
+	@cd $* && $(FAST) go list -export -deps -test ./... >/dev/null
 	@echo "== go test $*, also what takes long"; cd $* && go test -vet=off ./...
 
-users: ## The clients of Vault, Terraform and GitLab over retryablehttp, beside the original
-	@echo "== go test retryablehttp/users"; cd retryablehttp/users && go test -vet=off ./...
-
-clients: ## The SDKs of AWS and of other services over a Transport, and a network that fails; needs node, npm, nginx and haproxy
-	@echo "== go test interop/clients"; cd interop/clients && go test -vet=off ./...
-
-# What -short leaves out takes long and starts nothing at a time that other tests do not; make test runs it.
+# What -short leaves out takes long and starts nothing at a time that other tests do not.
 $(RACES): race/%: compile-race/%
 	@echo "== go test -race $*"; cd $* && go test -race -short -vet=off ./...
 
@@ -125,7 +123,7 @@ api-check:
 	@$(LIST_API) | diff -u ../docs/API.txt - || { echo "docs/API.txt is not the exported API: read docs/COMPATIBILITY.md, then run make api"; exit 1; }
 
 vuln: ## govulncheck for every module; needs the network
-	@for m in $(MODULES); do echo "== govulncheck $$m"; (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
+	@for m in $(MODULES) $(APART); do echo "== govulncheck $$m"; (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
 
 cover: ## Statement coverage of the library, and what is not covered
 	@go test -coverpkg=./... -coverprofile=coverage.out ./...
@@ -164,4 +162,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check $(TESTS) $(RACES) whole/interop whole/bench $(COMPILES) $(COMPILES_RACE) needs users clients compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fuzz
+.PHONY: help demo test check $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fuzz

@@ -66,7 +66,10 @@ func limitedTo(rate float64) scenario.Throttle {
 // the seed matters, the measure is the mean over some.
 func TestPacing(t *testing.T) {
 	if raceDetector {
-		t.Skip("it takes minutes with the race detector; make test runs it without")
+		t.Skip("it takes minutes with the race detector; make check runs it without")
+	}
+	if testing.Short() {
+		t.Skip("it takes long; make check runs it")
 	}
 	steps := []scenario.Event{
 		{Kind: scenario.Throttling, From: seconds(60), To: seconds(120)}, {Kind: scenario.Throttling, From: seconds(120)},

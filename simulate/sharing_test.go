@@ -95,7 +95,10 @@ func TestFleetOnTheWallClock(t *testing.T) {
 // half as much.
 func TestFleetOnASlowService(t *testing.T) {
 	if raceDetector {
-		t.Skip("it takes minutes with the race detector; make test runs it without")
+		t.Skip("it takes minutes with the race detector; make check runs it without")
+	}
+	if testing.Short() {
+		t.Skip("it takes long; make check runs it")
 	}
 	const limit, clients, from = 100, 20, time.Minute // the rate is found by then
 	throttle := limitedTo(limit)

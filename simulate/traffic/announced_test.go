@@ -31,8 +31,8 @@ func TestAnnounced(t *testing.T) {
 		{"a bucket without a reset", scenario.Throttle{Rate: 10, Burst: 200, Announces: scenario.Heroku}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if raceDetector && tt.name != "a window" {
-				t.Skip("the race detector has nothing to find in arithmetic, and makes it slow")
+			if (raceDetector || testing.Short()) && tt.name != "a window" && tt.name != "a bucket" {
+				t.Skip("it takes long; make check runs it")
 			}
 			t.Parallel()
 			s := base(300, 0)
