@@ -13,9 +13,10 @@ TESTS := $(MODULES:%=test/%)
 # make test leaves out of these what takes long, and make check runs them whole.
 LONG := interop retryablehttp simulate
 WHOLE := $(patsubst %,whole/%,$(LONG) $(APART))
-# interop and what is apart run without the race detector, for which their many clients would be compiled again; make
-# interop has it.
-RACES := $(patsubst %,race/%,$(filter-out interop,$(MODULES)))
+# The race detector is for the modules that programs import. Everything would be compiled for it again: make race does that
+# for simulate and the command lines, and make interop for the clients.
+PROGRAMS := simulate $(filter cmd/%,$(MODULES))
+RACES := $(patsubst %,race/%,$(filter-out interop $(PROGRAMS),$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
 # The modules whose users would notice a change, and the packages of the root among them.
 API_MODULES := otelretry awssdk fleet deliveryqueue retryablehttp
@@ -58,6 +59,9 @@ $(WHOLE): whole/%:
 	@echo "== go test $*, also what takes long"; cd $* && go test -vet=off ./...
 
 # What -short leaves out takes long and starts nothing at a time that other tests do not.
+race: ## The race detector for simulate and the command lines
+	@for m in $(PROGRAMS); do echo "== go test -race $$m"; (cd $$m && go test -race -short -vet=off ./...); done
+
 $(RACES): race/%: compile-race/%
 	@echo "== go test -race $*"; cd $* && go test -race -short -vet=off ./...
 
@@ -162,4 +166,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fuzz
+.PHONY: help demo test check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fuzz

@@ -112,8 +112,11 @@ var scenarios = []scenario{
 // Clients that read the limits of a service are throttled little, share them,
 // and use them up.
 func TestAnnouncedLimits(t *testing.T) {
-	for _, s := range scenarios {
+	for i, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
+			if testing.Short() && i > 2 {
+				t.Skip("it takes long with the race detector; make test runs it without")
+			}
 			synctest.Test(t, func(t *testing.T) {
 				got := s.run(t)
 				t.Log(got)
