@@ -106,6 +106,9 @@ func TestDeadLettersAreRedriven(t *testing.T) {
 
 // Many dead letters are redriven in several statements, each once.
 func TestManyAreRedriven(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long with the race detector; make test runs it without")
+	}
 	t.Parallel()
 	q := open(t, newSQLite(t), Config{})
 	const n = batchSize + 10

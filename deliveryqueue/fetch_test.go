@@ -106,6 +106,9 @@ func TestSlowLooks(t *testing.T) {
 
 // A look goes over so many endpoints at most, and the next one goes on from there.
 func TestManyEndpoints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long with the race detector; make test runs it without")
+	}
 	t.Parallel()
 	q := open(t, newSQLite(t), Config{})
 	const n = 3 * mostLooked
