@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/riverdriver/riversqlite"
-	"modernc.org/sqlite" // the database/sql driver, too
+	"modernc.org/sqlite" // also the database/sql driver
 	sqlite3 "modernc.org/sqlite/lib"
 )
 

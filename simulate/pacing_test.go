@@ -65,11 +65,8 @@ func limitedTo(rate float64) scenario.Throttle {
 // call again at once. Most runs of one client hardly depend on the seed. Where
 // the seed matters, the measure is the mean over some.
 func TestPacing(t *testing.T) {
-	if raceDetector {
-		t.Skip("it takes minutes with the race detector; make check runs it without")
-	}
-	if testing.Short() {
-		t.Skip("it takes long; make check runs it")
+	if raceDetector || testing.Short() {
+		t.Skip("it takes long, and minutes with the race detector; make check runs it without")
 	}
 	steps := []scenario.Event{
 		{Kind: scenario.Throttling, From: seconds(60), To: seconds(120)}, {Kind: scenario.Throttling, From: seconds(120)},

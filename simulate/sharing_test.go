@@ -94,11 +94,8 @@ func TestFleetOnTheWallClock(t *testing.T) {
 // throttled no more often than clients that do not share, and exceed the limit by
 // half as much.
 func TestFleetOnASlowService(t *testing.T) {
-	if raceDetector {
-		t.Skip("it takes minutes with the race detector; make check runs it without")
-	}
-	if testing.Short() {
-		t.Skip("it takes long; make check runs it")
+	if raceDetector || testing.Short() {
+		t.Skip("it takes long, and minutes with the race detector; make check runs it without")
 	}
 	const limit, clients, from = 100, 20, time.Minute // the rate is found by then
 	throttle := limitedTo(limit)

@@ -165,10 +165,11 @@ func (f *fitting) phases(from, to int) []phase {
 }
 
 // changes finds how the latency changes over time, if it does by more than a
-// half and more than by chance. It then replaces f.served by what it would have
-// been without the changes.
+// half and more than by chance, and if that explains a part of how much it
+// varies. A service that hangs now and then is not one that becomes slower. It
+// then replaces f.served by what it would have been without the changes.
 func (f *fitting) changes(s *scenario.Scenario, from, to int) {
-	const little = 1.5
+	const little, explained = 1.5, 0.15
 	median := func(h *hdrhistogram.Histogram) float64 { return float64(max(h.ValueAtQuantile(50), 1)) }
 	quartile := func(p float64) float64 { return math.Log(float64(max(f.served.ValueAtQuantile(p), 1))) }
 	deviation := max((quartile(75)-quartile(25))/1.349, 0.02) // of the logarithm, as if it were normal
@@ -193,6 +194,9 @@ func (f *fitting) changes(s *scenario.Scenario, from, to int) {
 			}
 		}
 	}
+	if logVariance(steady) > (1-explained)*logVariance(f.served) {
+		return
+	}
 	f.served = steady
 	f.factor = make([]float64, len(f.steps))
 	for i, now := range f.factor {
@@ -206,6 +210,20 @@ func (f *fitting) changes(s *scenario.Scenario, from, to int) {
 	}
 	s.OverTime.Latency = f.factor
 	f.comment("over_time.latency", "the median of a time with at least 200 attempts, in medians of all")
+}
+
+// logVariance returns the variance of the logarithms.
+func logVariance(h *hdrhistogram.Histogram) float64 {
+	var n, sum, squares float64
+	for _, bar := range h.Distribution() {
+		if bar.Count > 0 {
+			v := math.Log(max(float64(bar.To), 1))
+			n += float64(bar.Count)
+			sum += v * float64(bar.Count)
+			squares += v * v * float64(bar.Count)
+		}
+	}
+	return squares/n - square(sum/n)
 }
 
 // correlation returns how much the mean time of the attempts that are not throttled

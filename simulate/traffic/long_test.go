@@ -115,3 +115,16 @@ func TestShortLog(t *testing.T) {
 		t.Errorf("whether calls depend on each other is said to be known: %q", f.Unseen)
 	}
 }
+
+// A throttled attempt says nothing of how long the service takes.
+func TestLatenciesAndLoad(t *testing.T) {
+	f := &fitting{every: time.Second}
+	for i := range 40 { // with more requests, fewer are throttled
+		n := int64(20 + i)
+		f.steps = append(f.steps, count{sent: 100, throttled: 100 - n, worked: time.Duration(n) * 50 * time.Millisecond})
+	}
+	f.window.to = f.window.from.Add(40 * time.Second)
+	if r := f.correlation(); r != 0 {
+		t.Errorf("the correlation is %v for latencies that are all alike", r)
+	}
+}
