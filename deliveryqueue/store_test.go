@@ -132,10 +132,11 @@ func TestCleaning(t *testing.T) {
 	waitFor(t, q, Stats{Dead: 1})
 }
 
-// A file that is gone takes no deliveries, and Run stops.
+// A file that is gone takes no deliveries, and Run stops, or does not start.
 func TestFileIsDeleted(t *testing.T) {
 	t.Parallel()
-	for _, suffix := range []string{"", "-wal"} {
+	end := newEndpoint(t, 200)
+	for n, suffix := range []string{"", "-wal"} {
 		store := newSQLite(t)
 		var log storetest.Buffer
 		q := open(t, store, Config{})
@@ -143,16 +144,24 @@ func TestFileIsDeleted(t *testing.T) {
 		q.timing.sweep = 20 * time.Millisecond
 		ended := make(chan error, 1)
 		go func() { ended <- q.Run(t.Context()) }()
-		enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+		enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		end.wait(t, n+1)
 		check(t, os.Remove(store+suffix))
-		_, one := q.Enqueue(t.Context(), post(t, "http://endpoint.test", ""), Options{})
-		_, many := q.EnqueueMany(t.Context(), []Item{{Request: post(t, "http://endpoint.test", "")}})
+		_, one := q.Enqueue(t.Context(), post(t, end.URL, ""), Options{})
+		_, many := q.EnqueueMany(t.Context(), []Item{{Request: post(t, end.URL, "")}})
 		if !errors.Is(one, errReplaced) || !errors.Is(many, errReplaced) {
 			t.Errorf("Enqueue: %v; EnqueueMany: %v", one, many)
 		}
 		if err := <-ended; !errors.Is(err, errReplaced) || !strings.Contains(log.String(), "deleted or replaced") {
 			t.Errorf("Run: %v; the log is %q", err, log.String())
 		}
+	}
+
+	store := newSQLite(t)
+	q := open(t, store, Config{})
+	check(t, errors.Join(os.Truncate(store, 0), os.Truncate(store+"-wal", 0), os.Remove(store)))
+	if err := q.Run(t.Context()); !errors.Is(err, errReplaced) {
+		t.Errorf("Run: %v", err)
 	}
 }
 
