@@ -17,16 +17,17 @@ import (
 // response has none.
 func TestOutcome(t *testing.T) {
 	for name, tt := range map[string]struct {
-		base  outcome // of the first attempt
+		base  []outcome
 		want  bool
 		class awsretry.Class
 	}{
-		"first try": {ok, false, awsretry.Success},
-		"permanent": {invalid, true, awsretry.Permanent},
-		"retried":   {busy, true, awsretry.Success},
+		"first try": {[]outcome{ok}, false, awsretry.Success},
+		"permanent": {[]outcome{invalid}, true, awsretry.Permanent},
+		"retried":   {[]outcome{busy, ok}, true, awsretry.Success},
+		"throttled": {[]outcome{busy, busy, throttled}, true, awsretry.Throttled},
 	} {
 		for _, byClient := range []bool{false, true} {
-			var rt http.RoundTripper = retrying(inTurn(tt.base, ok))
+			var rt http.RoundTripper = retrying(inTurn(tt.base...))
 			if byClient {
 				client := &http.Client{Transport: rt, Timeout: time.Minute}
 				rt = httpfake.Base(client.Do)
