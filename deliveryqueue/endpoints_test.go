@@ -161,6 +161,25 @@ func TestDisableAfter(t *testing.T) {
 	}
 }
 
+// What is taken of an endpoint that was disabled since it was looked at is a probe.
+func TestDisabledSinceTheLook(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+		check(t, q.store.setHealth(t.Context(), "http://endpoint.test", false, true))
+		f := q.newFetcher(t.Context())
+		chosen := must[[]candidate](t)(f.choose(t.Context()))
+		if _, disabled, err := q.store.disable(t.Context(), "http://endpoint.test", 0, -time.Hour); !disabled || err != nil {
+			t.Fatal(disabled, err)
+		}
+		all := must[[]taken](t)(q.store.take(t.Context(), chosen, "a client"))
+		if len(all) != 1 || !all[0].disabled {
+			t.Errorf("%+v of %+v", all, chosen)
+		}
+	})
+}
+
 // A probe that the endpoint refuses for good is a dead letter, and Resume enables
 // the endpoint.
 func TestProbeIsRefused(t *testing.T) {

@@ -90,21 +90,24 @@ func (f *fetcher) fetch(ctx context.Context, client string) ([]*rivertype.JobRow
 }
 
 // look takes deliveries that are due.
-func (f *fetcher) look(ctx context.Context, client string) ([]*rivertype.JobRow, error) {
-	taken, err := f.choose(ctx)
-	if err != nil || len(taken) == 0 {
+func (f *fetcher) look(ctx context.Context, client string) (jobs []*rivertype.JobRow, err error) {
+	chosen, err := f.choose(ctx)
+	if err != nil || len(chosen) == 0 {
 		return nil, err
 	}
-	jobs, endpoints, err := f.store.take(ctx, taken, client)
+	all, err := f.store.take(ctx, chosen, client)
 	if err != nil {
 		return nil, err
 	}
 	of := make(map[string]health)
-	for _, c := range taken {
+	for _, c := range chosen {
 		of[c.Endpoint] = c.health
 	}
-	for i, job := range jobs {
-		f.lanes.enter(job.ID, endpoints[i], of[endpoints[i]])
+	for _, t := range all {
+		h := of[t.endpoint]
+		h.disabled = t.disabled
+		f.lanes.enter(t.job.ID, t.endpoint, h)
+		jobs = append(jobs, t.job)
 	}
 	return jobs, nil
 }

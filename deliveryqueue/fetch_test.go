@@ -124,9 +124,9 @@ func TestManyEndpoints(t *testing.T) {
 	}
 	for look, want := range []int{0, 1} { // http://seed.test, the last
 		f.next = time.Now().Add(f.poll)
-		taken := must[[]candidate](t)(f.choose(t.Context()))
-		if len(taken) != want || want == 0 && time.Until(f.next) > f.poll/2 {
-			t.Errorf("look %d takes %+v, and the next is in %v", look, taken, time.Until(f.next))
+		chosen := must[[]candidate](t)(f.choose(t.Context()))
+		if len(chosen) != want || want == 0 && time.Until(f.next) > f.poll/2 {
+			t.Errorf("look %d chooses %+v, and the next is in %v", look, chosen, time.Until(f.next))
 		}
 	}
 }

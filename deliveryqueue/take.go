@@ -100,23 +100,31 @@ func (s *store) isLeftAlone() string {
 		s.micros(), longestHold.Microseconds())
 }
 
-// take takes deliveries that are due: they are running then. Since due, another
-// process may have learned that an endpoint is to be left alone.
-func (s *store) take(ctx context.Context, of []candidate, client string) (jobs []*rivertype.JobRow, endpoints []string, err error) {
+// A taken job is running.
+type taken struct {
+	job      *rivertype.JobRow
+	endpoint string
+	disabled bool // the endpoint
+}
+
+// take takes deliveries that are due. Since due, another process may have
+// disabled an endpoint, or learned that it is to be left alone.
+func (s *store) take(ctx context.Context, of []candidate, client string) ([]taken, error) {
 	raw, err := json.Marshal(of)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	rows, err := s.db.QueryContext(ctx, s.query(s.takeQuery()), string(raw), client)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return jobsOf(rows)
+	return readTaken(rows)
 }
 
 // takeQuery returns the statement of take.
 func (s *store) takeQuery() string {
-	alone := `EXISTS (SELECT 1 FROM deliveryqueue_endpoint AS own WHERE own.endpoint = %s AND ` + s.isLeftAlone() + `)`
+	const known = `EXISTS (SELECT 1 FROM deliveryqueue_endpoint AS own WHERE own.endpoint = %s AND %s)`
+	disabled := fmt.Sprintf(known, s.endpoint(), `own.disabled_at > 0`)
 	if s.sqlite { // which has no LATERAL
 		return fmt.Sprintf(`
 			WITH RECURSIVE pick (endpoint, n, id, at) AS (
@@ -132,8 +140,8 @@ func (s *store) takeQuery() string {
 				attempted_by = jsonb_array($2)
 			WHERE id IN (SELECT id FROM pick)
 			RETURNING id, CASE WHEN json_valid(args, 5) THEN json(args) ELSE args END,
-				CASE WHEN json_valid(metadata, 5) THEN json(metadata) ELSE metadata END, attempt, attempted_at, created_at, %[1]s`,
-			s.endpoint(), s.available(), maxAttempt, s.after(`0`), fmt.Sprintf(alone, `value ->> 'endpoint'`))
+				CASE WHEN json_valid(metadata, 5) THEN json(metadata) ELSE metadata END, attempt, attempted_at, created_at, %[1]s, %[6]s`,
+			s.endpoint(), s.available(), maxAttempt, s.after(`0`), fmt.Sprintf(known, `value ->> 'endpoint'`, s.isLeftAlone()), disabled)
 	}
 	return fmt.Sprintf(`
 		WITH taken AS MATERIALIZED (
@@ -145,30 +153,31 @@ func (s *store) takeQuery() string {
 		UPDATE river_job SET state = 'running', attempt = LEAST(attempt + 1, %[3]d), attempted_at = now(),
 			attempted_by = ARRAY[$2]
 		WHERE id = ANY (ARRAY(SELECT id FROM taken)) -- for a join, PostgreSQL may read the whole table
-		RETURNING id, args, metadata, attempt, attempted_at, created_at, %[1]s`, s.endpoint(), s.available(), maxAttempt,
-		fmt.Sprintf(alone, `want.endpoint`))
+		RETURNING id, args, metadata, attempt, attempted_at, created_at, %[1]s, %[5]s`, s.endpoint(), s.available(), maxAttempt,
+		fmt.Sprintf(known, `want.endpoint`, s.isLeftAlone()), disabled)
 }
 
 // maxAttempt is the largest attempt number that River can store.
 const maxAttempt = math.MaxInt16
 
-// jobsOf reads the jobs that were taken, and their endpoints.
-func jobsOf(rows *sql.Rows) (jobs []*rivertype.JobRow, endpoints []string, err error) {
+func readTaken(rows *sql.Rows) (all []taken, err error) {
 	defer rows.Close()
 	for rows.Next() {
 		job := &rivertype.JobRow{
 			Kind: kind, MaxAttempts: crashLimit, Priority: priority, Queue: queueName, State: rivertype.JobStateRunning,
 		}
+		t := taken{job: job}
 		var at, created storedTime
-		var endpoint string
-		if err := rows.Scan(&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &endpoint); err != nil {
-			return nil, nil, err
+		if err := rows.Scan(
+			&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &t.endpoint, &t.disabled,
+		); err != nil {
+			return nil, err
 		}
 		job.CreatedAt = created.Time
 		if !at.IsZero() {
 			job.AttemptedAt, job.ScheduledAt = &at.Time, at.Time
 		}
-		jobs, endpoints = append(jobs, job), append(endpoints, endpoint)
+		all = append(all, t)
 	}
-	return jobs, endpoints, rows.Err()
+	return all, rows.Err()
 }
