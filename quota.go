@@ -150,6 +150,11 @@ func (q *Quota) size() int {
 	if q.calls == nil {
 		return q.capacity
 	}
+	return q.sizeForCalls()
+}
+
+// sizeForCalls is size with Share, apart so that size is inlined.
+func (q *Quota) sizeForCalls() int {
 	calls := max(q.share*float64(q.calls.Count()), 1)
 	return int(min(calls*float64(q.perCall), float64(q.capacity)))
 }
