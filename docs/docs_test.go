@@ -133,6 +133,19 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 	}
 }
 
+func TestArchitectureNamesExistingFiles(t *testing.T) {
+	const page = "docs/ARCHITECTURE.md"
+	exists := make(map[string]bool)
+	for _, file := range goFiles(t) {
+		exists[filepath.Base(file)] = true
+	}
+	for _, name := range regexp.MustCompile(`\w+\.go\b`).FindAllString(readText(t, page), -1) {
+		if !exists[name] {
+			t.Errorf("%s names %s, which does not exist", page, name)
+		}
+	}
+}
+
 // TestDocsLinksLeadSomewhere follows the links of the pages to files and to
 // headings.
 func TestDocsLinksLeadSomewhere(t *testing.T) {
@@ -223,24 +236,34 @@ func testFuncs(t *testing.T) map[string]bool {
 	t.Helper()
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
 	names := make(map[string]bool)
+	for _, file := range goFiles(t) {
+		if strings.HasSuffix(file, "_test.go") {
+			for _, match := range function.FindAllStringSubmatch(readText(t, file), -1) {
+				names[match[1]] = true
+			}
+		}
+	}
+	return names
+}
+
+// goFiles returns the paths of the Go files of all modules.
+func goFiles(t *testing.T) (files []string) {
+	t.Helper()
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case entry.IsDir() && (entry.Name() == "testdata" || entry.Name() == "node_modules" || entry.Name() == ".git"):
 			return filepath.SkipDir
-		case !strings.HasSuffix(path, "_test.go"):
-			return nil
-		}
-		for _, match := range function.FindAllStringSubmatch(readText(t, path), -1) {
-			names[match[1]] = true
+		case strings.HasSuffix(path, ".go"):
+			files = append(files, path)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return names
+	return files
 }
 
 // exportedSymbols returns the names in docs/API.txt: types, functions, variables,
