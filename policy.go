@@ -259,7 +259,8 @@ func (e *bodyError) Error() string { return e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
 // codeClass classifies the error codes of the AWS SDKs and Tools Reference
-// Guide, "Retry behavior", and of Amazon SimpleDB, "API error retries".
+// Guide, "Retry behavior", and of Amazon SimpleDB, "API error retries", and two
+// that the models of other services mark as retryable.
 func codeClass(code string) (class Class, known bool) {
 	switch code {
 	case "":
@@ -270,7 +271,7 @@ func codeClass(code string) (class Class, known bool) {
 		"TooManyRequestsException", "TransactionInProgressException":
 		return Throttled, true
 	case "RequestTimeout", "RequestTimeoutException", "IDPCommunicationError", "InternalError", "InternalServerError",
-		"InternalFailure", "ServiceUnavailable", "RetryableConflictException":
+		"InternalFailure", "ServiceUnavailable", "RetryableConflictException", "ReplicatedWriteConflictException":
 		return Transient, true
 	case "Client", "Sender": // SOAP 1.1 and 1.2 without a detail
 		return Permanent, true

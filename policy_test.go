@@ -31,8 +31,8 @@ func TestDefaultPolicy(t *testing.T) {
 		}},
 		{awsretry.Transient, []int{200, 400, 403, 429, 500}, []string{
 			"RequestTimeout", "RequestTimeoutException", "IDPCommunicationError", "InternalError", "InternalServerError",
-			"InternalFailure", "ServiceUnavailable", "RetryableConflictException", "Server", "Receiver",
-			"Server.InternalError", "Server.ServiceUnavailable",
+			"InternalFailure", "ServiceUnavailable", "RetryableConflictException",
+			"ReplicatedWriteConflictException", "Server", "Receiver", "Server.InternalError", "Server.ServiceUnavailable",
 		}},
 		{awsretry.Permanent, []int{400, 500}, []string{"Client", "Sender", "Client.InvalidParameterValue"}},
 		{awsretry.Permanent, []int{200, 400}, []string{"AccessDenied", "ValidationException"}},

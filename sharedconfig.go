@@ -19,9 +19,10 @@ const (
 	maxAttemptsVariable = "AWS_MAX_ATTEMPTS"
 	revisionVariable    = "AWS_NEW_RETRIES_2026"
 
-	profileVariable     = "AWS_PROFILE"
-	configVariable      = "AWS_CONFIG_FILE"
-	credentialsVariable = "AWS_SHARED_CREDENTIALS_FILE"
+	profileVariable        = "AWS_PROFILE"
+	defaultProfileVariable = "AWS_DEFAULT_PROFILE"
+	configVariable         = "AWS_CONFIG_FILE"
+	credentialsVariable    = "AWS_SHARED_CREDENTIALS_FILE"
 
 	defaultProfile = "default"
 	fromDefault    = "default"
@@ -38,8 +39,8 @@ const (
 // it.
 type Source struct {
 	// Profile is the name of the profile. "" means the value of AWS_PROFILE, or
-	// "default". A profile other than "default" must be in at least one of the
-	// files.
+	// of AWS_DEFAULT_PROFILE, or "default". A profile other than "default" must
+	// be in at least one of the files.
 	Profile string
 
 	// ConfigFile is the path of the config file. "" means the value of
@@ -154,13 +155,9 @@ func (src Source) environment() environment {
 
 // readProfile returns the profile of each of the two files.
 func (src Source) readProfile(env environment) (config, credentials awsconfig.Profile, err error) {
-	name, from := src.Profile, "Source.Profile"
-	if name == "" {
-		name, from = strings.TrimSpace(env.getenv(profileVariable)), "environment "+profileVariable
-	}
-	if name == "" {
-		name = defaultProfile
-	}
+	named := firstSet(setting{Text: src.Profile, From: "Source.Profile"},
+		env.value(profileVariable), env.value(defaultProfileVariable), setting{Text: defaultProfile})
+	name := named.Text
 	configFile, credentialsFile := src.files(env)
 	if config, err = configFile.Profile(name); err != nil {
 		return config, credentials, err
@@ -171,7 +168,7 @@ func (src Source) readProfile(env environment) (config, credentials awsconfig.Pr
 	if name != defaultProfile && !config.Found && !credentials.Found {
 		return config, credentials, fmt.Errorf("awsretry: %s is %s; it must be a profile that is in %s "+
 			"as [profile NAME] or in %s as [NAME], named with letters, digits and %s",
-			from, quoted(name), configFile, credentialsFile, awsconfig.NamePunctuation)
+			named.From, quoted(name), configFile, credentialsFile, awsconfig.NamePunctuation)
 	}
 	return config, credentials, nil
 }
@@ -214,22 +211,23 @@ func (e environment) home() string {
 	return home
 }
 
-// A setting is the value of a setting before it is parsed. It is not set if its
-// Text is "".
+// A setting is the value of a setting before it is parsed.
 type setting awsconfig.Value
 
 // firstSet returns the first of the settings that is set, or one that is not.
 func firstSet(settings ...setting) setting {
 	for _, s := range settings {
-		if s.Text != "" {
+		if s.isSet() {
 			return s
 		}
 	}
 	return setting{}
 }
 
+func (s setting) isSet() bool { return s.Text != "" || s.ContinuedAt != 0 }
+
 func (s setting) mode() (Mode, string, error) {
-	if s.Text == "" {
+	if !s.isSet() {
 		return Standard, fromDefault, nil
 	}
 	for _, m := range []Mode{Standard, Adaptive, Legacy} {
@@ -241,7 +239,7 @@ func (s setting) mode() (Mode, string, error) {
 }
 
 func (s setting) maxAttempts(m Mode) (int, string, error) {
-	if s.Text == "" {
+	if !s.isSet() {
 		return defaultAttempts(m), fromDefault, nil
 	}
 	const allowed = "a whole number above 0 in decimal digits (1: never retry)"
@@ -257,7 +255,7 @@ func (s setting) maxAttempts(m Mode) (int, string, error) {
 
 func (s setting) revision() (Revision, string, error) {
 	switch {
-	case s.Text == "":
+	case !s.isSet():
 		return Classic, fromDefault, nil
 	case s.is("true"):
 		return Revision2026, s.From, nil

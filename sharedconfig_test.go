@@ -125,6 +125,12 @@ max_attempts = 2
 [profile continued]
 retry_mode = standard
   adaptive
+[profile below]
+retry_mode =
+  adaptive
+max_attempts =
+	# seven
+	7
 [profile long]
 retry_mode = x` + strings.Repeat("é", 100) + `
 `
@@ -188,6 +194,21 @@ func TestResolveOrder(t *testing.T) {
 				"and under a value the lines indented deeper than it that continue it"},
 		{"continued on another line", "continued", nil, `awsretry: CONFIG [profile continued] retry_mode is ` +
 			`"standard" and goes on in line 26, which is indented; ` + allowedModes},
+		{"only on another line", "below", nil, `awsretry: CONFIG [profile below] retry_mode is ` +
+			`"" and goes on in line 29, which is indented; ` + allowedModes},
+		{"only on the line after a comment", "below", map[string]string{"AWS_RETRY_MODE": "legacy"},
+			`awsretry: CONFIG [profile below] max_attempts is "" and goes on in line 32, which is indented; ` +
+				allowedAttempts},
+		{"only on another line, overridden", "below",
+			map[string]string{"AWS_RETRY_MODE": "legacy", "AWS_MAX_ATTEMPTS": "5"},
+			"legacy (environment AWS_RETRY_MODE), 5 (environment AWS_MAX_ATTEMPTS), classic"},
+		{"the other variable", "", map[string]string{"AWS_DEFAULT_PROFILE": " config "},
+			"legacy (CONFIG [profile config] retry_mode), 2 (CONFIG [profile config] max_attempts), classic"},
+		{"both variables", "credentials", map[string]string{"AWS_DEFAULT_PROFILE": "config"},
+			"standard, 9 (CREDENTIALS [credentials] max_attempts), classic"},
+		{"profile of the other variable in neither file", " ", map[string]string{"AWS_DEFAULT_PROFILE": "stray"},
+			`awsretry: environment AWS_DEFAULT_PROFILE is "stray"; it must be a profile that is in ` +
+				`CONFIG as [profile NAME] or in CREDENTIALS as [NAME], named with letters, digits and -/.%@_:+`},
 		{"long, cut before a letter", "long", nil, `awsretry: CONFIG [profile long] retry_mode is "x` +
 			strings.Repeat("é", 39) + `"… (201 bytes); ` + allowedModes},
 	} {

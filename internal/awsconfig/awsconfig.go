@@ -37,7 +37,7 @@ type Profile struct {
 // A Value is the value of a setting. It is zero if the profile does not have the
 // setting.
 type Value struct {
-	Text        string // without white space at its ends; "" means not set
+	Text        string // without white space at its ends; "" means not set, unless a line continues it
 	From        string // such as "/home/me/.aws/config [profile p] retry_mode"
 	ContinuedAt int    // the number of the line that continues Text, which no setting allows; 0 means none
 }

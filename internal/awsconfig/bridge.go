@@ -31,10 +31,10 @@ const (
 //   - A comment may follow a value after a space or a tab, and begins with # or
 //     ;, whichever is first. It is removed.
 //   - A line that is indented deeper than the property above it continues that
-//     property. If the value is empty so far, the line is joined to it. If not,
-//     the line's number is: no setting has a value of several lines. Every
-//     other line is itself a property or a header, indented or not. The AWS CLI
-//     and Python read a file so.
+//     property. The line's number is joined to the value: no setting has a
+//     value of several lines, and the AWS CLI and the AWS SDK for Go refuse one
+//     that stands only on the line below. Every other line is itself a property
+//     or a header, indented or not. The AWS CLI and Python read a file so.
 //   - A value may begin with a quote, which is part of it. See guard.
 //   - A line that cannot be read makes its own profile invalid and no other
 //     one. It is removed, and is its section's fault. ini.v1 would refuse the
@@ -54,7 +54,7 @@ type bridge struct {
 	hasContent bool     // there was a line that is not empty and not a comment
 	current    *section // nil outside the profile
 	indent     int      // of the property above; noProperty if there is none in this section
-	continued  continuation
+	joinable   bool     // the property above is passed on, and no line continues it so far
 }
 
 const noProperty = math.MaxInt
@@ -76,16 +76,6 @@ type fault struct {
 	reason, allowed string
 }
 
-// A continuation is what the next line adds to the property above if it
-// continues that.
-type continuation int
-
-const (
-	addNothing continuation = iota
-	addValue                // the value, which is empty so far
-	addNumber               // the number of the line
-)
-
 func newBridge(profile string, config bool) *bridge {
 	return &bridge{
 		profile: profile,
@@ -104,10 +94,10 @@ func (b *bridge) add(number int, line string) {
 	}
 	b.hasContent = true
 	if indent > b.indent {
-		b.addContinuation(number, line)
+		b.addContinuation(number)
 		return
 	}
-	b.indent, b.continued = noProperty, addNothing
+	b.indent, b.joinable = noProperty, false
 	if header, ok := cutHeader(line); ok {
 		b.inSection = true
 		b.open(b.section(header))
@@ -163,26 +153,15 @@ func (b *bridge) addProperty(number int, key, value string) {
 	b.text.WriteString(key)
 	b.text.WriteString(guard)
 	b.text.WriteString(value)
-	b.continued = addNumber
-	if value == "" {
-		b.continued = addValue
-	}
+	b.joinable = true
 }
 
-// addContinuation passes on a line that continues the property above.
-func (b *bridge) addContinuation(number int, line string) {
-	switch b.continued {
-	case addValue:
-		value := cutComment(line)
-		if strings.Contains(value, nul) {
-			b.current.blame(number, hasNUL)
-			return
-		}
-		b.text.WriteString(value)
-		b.continued = addNumber
-	case addNumber:
+// addContinuation passes on the number of a line that continues the property
+// above.
+func (b *bridge) addContinuation(number int) {
+	if b.joinable {
 		fmt.Fprintf(&b.text, "%s%d", continuedMark, number)
-		b.continued = addNothing
+		b.joinable = false
 	}
 }
 

@@ -10,10 +10,7 @@ import (
 // NamePunctuation is what a profile's name may have besides letters and digits.
 const NamePunctuation = "-/.%@_:+"
 
-const (
-	nul    = "\x00"
-	hasNUL = "it has a NUL byte"
-)
+const nul = "\x00"
 
 // lines yields the lines of text with their numbers, from 1. A line ends with
 // LF, CRLF or CR.
@@ -112,7 +109,7 @@ func cutProperty(line string) (key, value, reason string) {
 	case !utf8.ValidString(key) || !utf8.ValidString(value):
 		reason = "it is not UTF-8 text"
 	case strings.Contains(key, nul) || strings.Contains(value, nul):
-		reason = hasNUL
+		reason = "it has a NUL byte"
 	}
 	return key, value, reason
 }

@@ -64,7 +64,7 @@ type Setting struct {
 	// default policy.
 	Policy string `yaml:"policy,omitempty" json:"policy,omitempty" for:"delivery"`
 
-	// Profile is a profile's name. "" means AWS_PROFILE, or else default.
+	// Profile is a profile's name. "" means that of awsretry.Source.
 	Profile string `yaml:"profile,omitempty" json:"profile,omitempty" for:"profile"`
 
 	// Pacing is the arithmetic of the rate limiter: cubic or scaled. "" means

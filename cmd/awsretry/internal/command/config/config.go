@@ -68,8 +68,10 @@ type row struct {
 
 func rowsOf(s awsretry.Settings, profile string, getenv func(string) string) []row {
 	profileFrom := "flag --profile"
-	if profile == "" {
-		profile, profileFrom = strings.TrimSpace(getenv("AWS_PROFILE")), "environment AWS_PROFILE"
+	for _, variable := range []string{"AWS_PROFILE", "AWS_DEFAULT_PROFILE"} {
+		if profile == "" {
+			profile, profileFrom = strings.TrimSpace(getenv(variable)), "environment "+variable
+		}
 	}
 	if profile == "" {
 		profile, profileFrom = "default", "default"
