@@ -96,7 +96,8 @@ const (
 )
 
 // findCode returns the AWS error code of the response, or "". It reads a body
-// ahead that may have one or that Peek asks for, and leaves it whole.
+// ahead that may have one or that Peek asks for, and leaves it whole and as
+// compressed as it is.
 func (a *attempt) findCode(c *call) string {
 	resp := a.record.Response
 	hidden := awsproto.MayHideError(resp, c.req)
@@ -107,7 +108,7 @@ func (a *attempt) findCode(c *call) string {
 	}
 	code := awsproto.HeaderCode(resp.Header)
 	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.retryAfter != nil || c.config.peek != nil
-	if !wanted || resp.Body == http.NoBody || !a.readsAhead(c) {
+	if !wanted || resp.Body == http.NoBody || !respbody.Readable(resp.Header) || !a.readsAhead(c) {
 		return code
 	}
 	limit, enough := awsproto.MaxErrorBody, (func([]byte) bool)(nil)
@@ -122,7 +123,7 @@ func (a *attempt) findCode(c *call) string {
 		a.waitForCode(c, enough != nil)
 	}
 	a.hung = !a.ahead.Ended()
-	body := a.ahead.Stop()
+	body := a.ahead.Plain(limit)
 	if c.config.peek != nil {
 		a.record.Body = body
 	}
@@ -167,7 +168,7 @@ func (c *call) peekAt(resp *http.Response) *peek {
 	if hook == nil || c.kind != wholeCall || resp.StatusCode/100 != 2 || resp.Body == http.NoBody {
 		return nil
 	}
-	if _, upgraded := resp.Body.(io.Writer); upgraded || !hook(resp, nil) {
+	if _, upgraded := resp.Body.(io.Writer); upgraded || !respbody.Readable(resp.Header) || !hook(resp, nil) {
 		return nil
 	}
 	return &peek{more: func(body []byte) bool { return hook(resp, body) }}
@@ -228,8 +229,7 @@ func (a *attempt) findDelay(c *call) time.Duration {
 	if c.config.retryAfter != nil && c.kind != loopCall {
 		var body []byte
 		if a.ahead != nil {
-			body = a.ahead.Stop()
-			body = body[:min(len(body), awsproto.MaxErrorBody)]
+			body = a.ahead.Plain(awsproto.MaxErrorBody)
 		}
 		if asked, ok := c.config.retryAfter(a.record.Response, body); ok {
 			return max(asked, 0)

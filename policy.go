@@ -150,11 +150,15 @@ type Attempt struct {
 	IdempotencyKey string
 
 	// Body is what Peek had read of the body of a 2xx, and of an error what was
-	// read of its first 64 KiB. It is nil without Transport.Peek. It is valid
-	// during the call of a Policy or an observer, and must not be changed.
+	// read of its first 64 KiB. It is decompressed if the Content-Encoding is gzip
+	// or deflate, up to the first byte that cannot be, and empty if that is
+	// another one; the body of the Response stays as it came. It is nil without
+	// Transport.Peek. It is valid during the call of a Policy or an observer, and
+	// must not be changed.
 	Body []byte
 
-	// Code is the AWS error code in the response, or "". If no retry can follow,
+	// Code is the AWS error code in the response, or "". It is found in a body
+	// that is compressed by gzip or deflate too. If no retry can follow,
 	// because of MaxAttempts 1, WithoutRetry, an outer loop or a one-shot request
 	// body of which too much was sent, only the headers are searched: the
 	// response body is not read before the caller has it. In [Adaptive] mode a

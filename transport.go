@@ -167,17 +167,19 @@ type Transport struct {
 
 	// RetryAfter returns the delay that a retryable response asks for, for
 	// services that do not use the Retry-After header. body holds the first 64
-	// KiB of the response body, less if the server is slow, and nothing if no
-	// retry can follow (see Attempt.Code). RetryAfter must not change or keep
-	// body, and must not read resp.Body. If ok is false, and if RetryAfter is
-	// nil, the Retry-After header is used.
+	// KiB of the response body, decompressed as in [Attempt].Body, less if the
+	// server is slow, and nothing if no retry can follow (see Attempt.Code).
+	// RetryAfter must not change or keep body, and must not read resp.Body. If ok
+	// is false, and if RetryAfter is nil, the Retry-After header is used.
 	RetryAfter func(resp *http.Response, body []byte) (delay time.Duration, ok bool)
 
 	// Peek reports whether Policy has to see more of the body of a 2xx than was
 	// read so far, for services that say failure inside a success. It is called
 	// with a nil body first, where false means that nothing is read, and then after
 	// each Read, until it returns false, the body ends or 1 MiB is read. Policy
-	// finds the bytes in [Attempt].Body. The response that RoundTrip returns has
+	// finds the bytes in [Attempt].Body. Both see a body whose Content-Encoding is
+	// gzip or deflate decompressed, up to 1 MiB of it, and nothing of one with
+	// another Content-Encoding. The response that RoundTrip returns has
 	// the whole body, and streams on as soon as Peek has returned false. A body
 	// that breaks off before that is a transient failure without a response.
 	// AttemptTimeout and the context limit how long it takes. As for

@@ -71,8 +71,8 @@ func documented(t *testing.T, file string) (responses []said) {
 	return responses
 }
 
-// What the documentation shows is understood, and of a response that is returned
-// no byte is lost.
+// What the documentation shows is understood, compressed or not, and of a
+// response that is returned no byte is lost.
 func TestDocumented(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) != len(all) {
@@ -80,45 +80,56 @@ func TestDocumented(t *testing.T) {
 	}
 	for name, service := range all {
 		for _, said := range documented(t, filepath.Join("testdata", name+".txt")) {
-			t.Run(name+"/"+said.title, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var first awsretry.Attempt
-					tr := &awsretry.Transport{
-						RetryAfterSpread: -1,
-						Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-							// In pieces of a byte, as a network may.
-							body := io.NopCloser(iotest.OneByteReader(strings.NewReader(said.body)))
-							resp := httpfake.Response(req, said.status, body)
-							resp.Header = said.header.Clone()
-							return resp, nil
-						}),
-						Observe: func(a awsretry.Attempt) {
-							if a.Number == 1 {
-								first = a
-							}
-						},
-					}
-					service.Apply(tr)
-					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
-					defer cancel()
-					req, err := http.NewRequestWithContext(ctx, said.method, said.url, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					resp, err := tr.RoundTrip(req)
-					if err != nil {
-						t.Fatal(err)
-					}
-					got := fmt.Sprintf("%v, %v, %s", first.Class, first.Asked, first.Partition)
-					if got != said.means {
-						t.Errorf("%s; want %s", got, said.means)
-					}
-					if body := httpfake.ReadAll(t, resp); body != said.body {
-						t.Errorf("the body is %q, want %q", body, said.body)
-					}
+			for _, coding := range []string{"", "gzip", "deflate", "raw"} {
+				t.Run(strings.TrimSuffix(name+"/"+said.title+"/"+coding, "/"), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { testDocumented(t, service, said, coding) })
 				})
-			})
+			}
 		}
+	}
+}
+
+// testDocumented fails unless the service understands a response, whose body is
+// in a coding of httpfake.Compressed unless that is "".
+func testDocumented(t *testing.T, service Service, said said, coding string) {
+	if coding != "" {
+		said.body = httpfake.Compressed(coding, said.body)[0]
+		said.header = said.header.Clone()
+		said.header.Set("Content-Encoding", httpfake.ContentEncoding(coding))
+	}
+	var first awsretry.Attempt
+	tr := &awsretry.Transport{
+		RetryAfterSpread: -1,
+		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			// In pieces of a byte, as a network may.
+			body := io.NopCloser(iotest.OneByteReader(strings.NewReader(said.body)))
+			resp := httpfake.Response(req, said.status, body)
+			resp.Header = said.header.Clone()
+			return resp, nil
+		}),
+		Observe: func(a awsretry.Attempt) {
+			if a.Number == 1 {
+				first = a
+			}
+		},
+	}
+	service.Apply(tr)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, said.method, said.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%v, %v, %s", first.Class, first.Asked, first.Partition)
+	if got != said.means {
+		t.Errorf("%s; want %s", got, said.means)
+	}
+	if body := httpfake.ReadAll(t, resp); body != said.body {
+		t.Errorf("the body is %q, want %q", body, said.body)
 	}
 }
 
@@ -173,40 +184,49 @@ func TestSlackWorkspaces(t *testing.T) {
 }
 
 // A stream that breaks off before its content is sent again, and is returned at
-// the instant of its first content.
+// the instant of its first content, compressed or not.
 func TestStreams(t *testing.T) {
 	const start = "event: message_start\r\ndata: {\"type\":\"message_start\"}\r\n\r\n: a comment\r\n\r\nevent: ping\r\ndata: {\"type\":\"ping\"}\r\n\r\n"
 	const delta = "event: content_block_delta\r\ndata: {\"type\":\"content_block_delta\",\r\ndata: \"delta\":{\"type\":\"text_delta\",\"text\":\"\u00e4\"}}\r\n\r\n"
-	synctest.Test(t, func(t *testing.T) {
-		sent, contentAt := 0, time.Time{}
-		tr := &awsretry.Transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			sent++
-			r, w := io.Pipe()
-			go func(sent int) {
-				io.WriteString(w, start)
-				time.Sleep(3 * time.Second)
-				if sent == 1 {
-					w.CloseWithError(errors.New("broken off"))
-					return
+	for _, coding := range []string{"", "gzip", "deflate", "raw"} {
+		parts := []string{start, delta[:len(delta)/2], delta[len(delta)/2:]}
+		if coding != "" {
+			parts = httpfake.Compressed(coding, parts...)
+		}
+		t.Run(coding, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sent, contentAt := 0, time.Time{}
+				tr := &awsretry.Transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+					sent++
+					r, w := io.Pipe()
+					go func(sent int) {
+						io.WriteString(w, parts[0])
+						time.Sleep(3 * time.Second)
+						if sent == 1 {
+							w.CloseWithError(errors.New("broken off"))
+							return
+						}
+						contentAt = time.Now()
+						io.WriteString(w, parts[1])
+						io.WriteString(w, parts[2])
+						time.Sleep(time.Minute)
+						w.CloseWithError(errors.New("broken off later"))
+					}(sent)
+					return httpfake.Response(req, 200, r, "Content-Type", "text/event-stream",
+						"Content-Encoding", httpfake.ContentEncoding(coding)), nil
+				})}
+				Anthropic.Apply(tr)
+				resp, err := tr.RoundTrip(httpfake.Post(t, "http://a.test/v1/messages", "{}"))
+				if err != nil || sent != 2 || !time.Now().Equal(contentAt) {
+					t.Fatalf("sent %d times, %v after the content, %v", sent, time.Since(contentAt), err)
 				}
-				contentAt = time.Now()
-				io.WriteString(w, delta[:len(delta)/2])
-				io.WriteString(w, delta[len(delta)/2:])
-				time.Sleep(time.Minute)
-				w.CloseWithError(errors.New("broken off later"))
-			}(sent)
-			return httpfake.Response(req, 200, r, "Content-Type", "text/event-stream"), nil
-		})}
-		Anthropic.Apply(tr)
-		resp, err := tr.RoundTrip(httpfake.Post(t, "http://a.test/v1/messages", "{}"))
-		if err != nil || sent != 2 || !time.Now().Equal(contentAt) {
-			t.Fatalf("sent %d times, %v after the content, %v", sent, time.Since(contentAt), err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		if string(body) != start+delta || err == nil || sent != 2 {
-			t.Errorf("sent %d times, %q, %v", sent, body, err)
-		}
-	})
+				body, err := io.ReadAll(resp.Body)
+				if string(body) != strings.Join(parts, "") || err == nil || sent != 2 {
+					t.Errorf("sent %d times, %q, %v", sent, body, err)
+				}
+			})
+		})
+	}
 }
 
 // Whatever a server sends, nothing panics, and no delay is negative.

@@ -42,10 +42,10 @@ func peekAtStream(read eventReader) func(*http.Response, []byte) bool {
 	}
 }
 
-// isStream reports whether a response is an event stream that can be read.
+// isStream reports whether a response is an event stream.
 func isStream(resp *http.Response) bool {
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	return err == nil && kind == "text/event-stream" && resp.Header.Get("Content-Encoding") == ""
+	return err == nil && kind == "text/event-stream"
 }
 
 // firstFailure returns the class of the failure that an event stream begins with,

@@ -62,17 +62,8 @@ func headerValueCode(v string) string {
 
 // MayHoldCode reports whether a body with these headers is worth reading for a
 // code. A stream is not, because reading it could take as long as the stream is
-// open. A media file or a compressed body is not, because BodyCode cannot parse
-// it.
+// open. A media file is not, because BodyCode cannot parse it.
 func MayHoldCode(h http.Header) bool {
-	for _, v := range h["Content-Encoding"] {
-		for coding := range strings.SplitSeq(v, ",") {
-			coding = strings.TrimSpace(coding)
-			if coding != "" && !strings.EqualFold(coding, "identity") {
-				return false
-			}
-		}
-	}
 	switch t := mediaType(h); t {
 	case "text/event-stream", "application/vnd.amazon.eventstream", "application/x-ndjson":
 		return false

@@ -43,9 +43,10 @@ type Ahead struct {
 }
 
 // Read starts to read up to limit bytes of resp's body ahead. If enough is not
-// nil, it is called with the bytes read so far, and ends the reading when it
-// returns true. Read returns a copy of resp whose Body is the Ahead. net/http may
-// write trailers to resp during the reading. Nothing writes to the copy.
+// nil, it is called with the bytes read so far, without their Content-Encoding,
+// and ends the reading when it returns true; the body must be Readable then. Read
+// returns a copy of resp whose Body is the Ahead. net/http may write trailers to
+// resp during the reading. Nothing writes to the copy.
 func Read(resp *http.Response, limit int, enough func([]byte) bool) (*http.Response, *Ahead) {
 	size := 512
 	if length := resp.ContentLength; 0 < length && length < int64(limit) {
@@ -79,22 +80,15 @@ func (b *Ahead) fill(buf []byte, limit int, enough func([]byte) bool) {
 	defer close(b.idle)
 	defer func() {
 		if p := recover(); p != nil { // a panic here would end the process
-			b.set(buf, fmt.Errorf("awsretry: reading the response body panicked: %v", p))
+			b.set(b.buf, fmt.Errorf("awsretry: reading the response body panicked: %v", p))
 		}
 	}()
-	const maxEmptyReads = 100 // in a row, as in bufio
-	for empty := 0; len(buf) < limit; {
-		if len(buf) == cap(buf) {
-			buf = append(make([]byte, 0, min(2*cap(buf), limit)), buf...)
-		}
-		n, err := b.src.Read(buf[len(buf):min(cap(buf), limit)])
-		buf = buf[:len(buf)+n]
-		if empty++; n > 0 {
-			empty = 0
-		}
-		if b.set(buf, err) || err != nil || empty == maxEmptyReads || enough != nil && enough(buf) {
-			return
-		}
+	if c := codingOf(b.shown.Header); c != identity && enough != nil {
+		b.fillDecoding(c, &intake{ahead: b, buf: buf, limit: limit}, enough)
+		return
+	}
+	in := intake{ahead: b, buf: buf, limit: limit}
+	for in.more() && (enough == nil || !enough(in.buf)) {
 	}
 }
 
