@@ -76,7 +76,7 @@ func (f *fastPath) sent() bool { return f.config != nil }
 // further look.
 func (f *fastPath) succeeded(req *http.Request) bool {
 	return f.resp != nil && f.err == nil && f.resp.StatusCode < 400 && f.resp.Body != nil &&
-		!awsproto.MayHideError(f.resp, req)
+		(f.resp.StatusCode != http.StatusOK || !awsproto.MayHideError(req))
 }
 
 // reward releases the tokens that a success earns.

@@ -100,7 +100,7 @@ const (
 // compressed as it is.
 func (a *attempt) findCode(c *call) string {
 	resp := a.record.Response
-	hidden := awsproto.MayHideError(resp, c.req)
+	hidden := resp.StatusCode == http.StatusOK && awsproto.MayHideError(c.req)
 	failed := resp.StatusCode >= 400
 	peek := c.peekAt(resp)
 	if !failed && !hidden && peek == nil {

@@ -280,3 +280,87 @@ func TestHiddenError(t *testing.T) {
 		})
 	}
 }
+
+// The error document that Amazon S3 sends with a 200 counts for each operation
+// whose response is a document or nothing, and never for the caller's data.
+func TestHiddenErrorOfAnOperation(t *testing.T) {
+	const slowDown = "<?xml version='1.0'?>\n<Error><Code>SlowDown</Code></Error>"
+	for _, tt := range []struct {
+		request, body string
+		sent          int
+		stop          awsretry.Stop
+	}{
+		{"POST /b?delete", slowDown, 2, awsretry.StopSuccess},
+		{"POST /b/key?uploads", slowDown, 2, awsretry.StopSuccess},
+		{"POST /b/key?uploadId=1", slowDown, 2, awsretry.StopSuccess},
+		{"GET /b?list-type=2&prefix=a", slowDown, 2, awsretry.StopSuccess},
+		{"GET /b?versions", slowDown, 2, awsretry.StopSuccess},
+		{"GET /b/key?uploadId=1", slowDown, 2, awsretry.StopSuccess},
+		{"GET /b/key?tagging=&versionId=1", slowDown, 2, awsretry.StopSuccess},
+		{"PUT /b?acl", slowDown, 2, awsretry.StopSuccess},
+		{"GET /b?acl", "<Error><Code>AccessDenied</Code></Error>", 1, awsretry.StopPermanent},
+		{"GET /b?list-type=2", "<ListBucketResult><Error><Code>SlowDown</Code></Error></ListBucketResult>", 1, ""},
+		{"POST /b?delete", "<DeleteResult><Error><Code>InternalError</Code></Error></DeleteResult>", 1, ""},
+		{"PUT /b?acl", "", 1, ""},
+		{"GET /b/key", slowDown, 1, ""},
+		{"GET /b/key?versionId=1&response-content-type=text%2Fxml", slowDown, 1, ""},
+		{"GET /b/key?partNumber=1", slowDown, 1, ""},
+		{"GET /?location=Berlin", slowDown, 1, ""},
+	} {
+		for way, newContext := range ways {
+			inBubble(t, tt.request+" "+tt.body[:min(len(tt.body), 20)]+", "+way, func(t *testing.T) {
+				var bodies []*httpfake.Body
+				tr := retrying(func(req *http.Request) (*http.Response, error) {
+					text := "<Result>"
+					if len(bodies) == 1 {
+						text = tt.body
+					}
+					bodies = append(bodies, httpfake.NewBody(strings.NewReader(text)))
+					return httpfake.Response(req, 200, bodies[len(bodies)-1]), nil
+				})
+				ctx, cancel := newContext(t.Context())
+				defer cancel()
+				httpfake.ReadAll(t, send(tr, httpfake.Request(t, ctx, "GET", nil)).response(t)) // the fast path is for later ones
+				method, url, _ := strings.Cut(tt.request, " ")
+				req := httpfake.Request(t, ctx, method, nil)
+				req.URL.Path, req.URL.RawQuery, _ = strings.Cut(url, "?")
+				r := send(tr, req)
+				if r.response(t); len(bodies)-1 != tt.sent || r.stop != tt.stop {
+					t.Errorf("%v after %d attempts, want %q after %d", r, len(bodies)-1, tt.stop, tt.sent)
+				}
+				if reads := bodies[1].Reads(); tt.stop == "" && tt.body == slowDown && reads > 0 {
+					t.Errorf("%d Reads of the caller's data", reads)
+				}
+				want := tt.body
+				if tt.sent == 2 {
+					want = "<Result>"
+				}
+				r.wantBody(t, want)
+			})
+		}
+	}
+}
+
+// A response that only looks like one of Amazon S3 is returned with its first
+// bytes, and a stream at once.
+func TestWhatIsNoHiddenError(t *testing.T) {
+	for _, tt := range []struct {
+		name, kind string
+		pieces     []string
+		took       time.Duration
+	}{
+		{"JSON", "application/json", []string{"[", "1]"}, 10 * time.Second},
+		{"a list of errors", "", []string{"<Error", "s>", "</Errors>"}, 20 * time.Second},
+		{"events", "text/event-stream", []string{"data: 1\n\n", "data: 2\n\n"}, 0},
+		{"a picture", "image/svg+xml", []string{"<svg>", "</svg>"}, 0},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			body := httpfake.NewBody(arriving(tt.pieces))
+			req := httpfake.Request(t, t.Context(), "GET", nil)
+			req.URL.RawQuery = "versions&list-type=2"
+			r := send(retrying(respondsWith(200, body, "Content-Type", tt.kind)), req)
+			r.want(t, 200, "", tt.took)
+			r.wantBody(t, strings.Join(tt.pieces, ""))
+		})
+	}
+}

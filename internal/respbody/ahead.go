@@ -83,9 +83,11 @@ func (b *Ahead) fill(buf []byte, limit int, enough func([]byte) bool) {
 			b.set(b.buf, fmt.Errorf("awsretry: reading the response body panicked: %v", p))
 		}
 	}()
-	if c := codingOf(b.shown.Header); c != identity && enough != nil {
-		b.fillDecoding(c, &intake{ahead: b, buf: buf, limit: limit}, enough)
-		return
+	if enough != nil {
+		if c := codingOf(b.shown.Header); c != identity {
+			b.fillDecoding(c, &intake{ahead: b, buf: buf, limit: limit}, enough)
+			return
+		}
 	}
 	in := intake{ahead: b, buf: buf, limit: limit}
 	for in.more() && (enough == nil || !enough(in.buf)) {

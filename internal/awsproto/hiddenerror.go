@@ -1,0 +1,117 @@
+package awsproto
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+)
+
+// MayHideError reports whether the body of a 200 response to the request may be
+// an error document of Amazon S3. S3 sends such documents for CopyObject,
+// UploadPartCopy and CompleteMultipartUpload, whose status it has to send
+// before it knows the outcome, and sometimes for other operations. MayHideError
+// is false if the body may be the caller's data, which may look the same.
+func MayHideError(req *http.Request) bool {
+	// Every successful request comes here, so the first tests are inlined.
+	return (req.Method == http.MethodPut || req.URL != nil && req.URL.RawQuery != "") && mayHideError(req)
+}
+
+func mayHideError(req *http.Request) bool {
+	if req.Method == http.MethodPut && len(req.Header["X-Amz-Copy-Source"]) > 0 {
+		return true
+	}
+	if req.URL == nil {
+		return false
+	}
+	for query := req.URL.RawQuery; query != ""; {
+		var parameter string
+		parameter, query, _ = strings.Cut(query, "&")
+		switch i := strings.IndexByte(parameter, '='); {
+		case i < 0 || i == len(parameter)-1:
+			if subresources[strings.TrimSuffix(parameter, "=")] {
+				return true
+			}
+		case parameter == "list-type=2":
+			return true
+		case parameter == "x-id=ListBuckets", parameter == "x-id=ListDirectoryBuckets": // from an AWS SDK
+			return true
+		case parameter[:i] == "uploadId" && req.Method != http.MethodPut: // with PUT it is UploadPart
+			return true
+		}
+	}
+	return false
+}
+
+// subresources are the query parameters without a value that name an operation
+// of S3, as serializers.go of github.com/aws/aws-sdk-go-v2/service/s3 v1.114.10
+// has them. Its internal/customizations/handle_200_error.go looks for errors in
+// the responses of 107 operations. The other five respond with data and are not
+// here: GetObject, which has no such parameter, and those of policy, torrent,
+// annotation and select. Nor is a parameter with a value: on a service that is
+// not S3 it may mean anything.
+var subresources = map[string]bool{
+	// Of a bucket.
+	"abac": true, "accelerate": true, "analytics": true, "cors": true, "delete": true, "intelligent-tiering": true,
+	"inventory": true, "lifecycle": true, "location": true, "logging": true, "metadataAnnotationTable": true,
+	"metadataConfiguration": true, "metadataInventoryTable": true, "metadataJournalTable": true, "metadataTable": true,
+	"metrics": true, "notification": true, "object-lock": true, "ownershipControls": true, "policyStatus": true,
+	"publicAccessBlock": true, "replication": true, "requestPayment": true, "session": true, "versioning": true,
+	"versions": true, "website": true,
+	// Of a bucket or an object.
+	"acl": true, "encryption": true, "tagging": true, "uploads": true,
+	// Of an object.
+	"attributes": true, "legal-hold": true, "renameObject": true, "restore": true, "retention": true,
+}
+
+// A HiddenError looks for the start of an S3 error document in a body that is
+// still arriving.
+type HiddenError struct{ skipped int } // bytes before the root element
+
+const (
+	byteOrderMark = "\xef\xbb\xbf"
+	comment       = "<!--"
+	errorRoot     = "<Error"
+)
+
+// Impossible reports whether the body is not an S3 error document: something
+// other than <Error follows the white space, the XML declaration and the
+// comments. Each call gets the same body from its first byte, and more of it.
+func (h *HiddenError) Impossible(body []byte) bool {
+	for {
+		rest := body[h.skipped:]
+		var end string
+		switch {
+		case len(rest) > 0 && strings.IndexByte(" \t\r\n", rest[0]) >= 0:
+			h.skipped++
+			continue
+		case bytes.HasPrefix(rest, []byte(byteOrderMark)):
+			h.skipped += len(byteOrderMark)
+			continue
+		case bytes.HasPrefix(rest, []byte("<?")):
+			end = "?>"
+		case bytes.HasPrefix(rest, []byte(comment)):
+			end = "-->"
+		default:
+			return !mayBeginError(rest) && !mayBegin(rest, comment) && !mayBegin(rest, byteOrderMark)
+		}
+		i := bytes.Index(rest, []byte(end))
+		if i < 0 {
+			return false
+		}
+		h.skipped += i + len(end)
+	}
+}
+
+// mayBeginError reports whether body begins with the tag of errorRoot, or with
+// as much of it as has arrived.
+func mayBeginError(body []byte) bool {
+	return mayBegin(body, errorRoot) &&
+		(len(body) <= len(errorRoot) || strings.IndexByte(" \t\r\n/>", body[len(errorRoot)]) >= 0)
+}
+
+// mayBegin reports whether text, or as much of it as has arrived, is at the
+// start of body.
+func mayBegin(body []byte, text string) bool {
+	n := min(len(body), len(text))
+	return string(body[:n]) == text[:n]
+}

@@ -1,0 +1,96 @@
+package awsproto
+
+import (
+	"net/http"
+	"testing"
+)
+
+func TestMayHideError(t *testing.T) {
+	for want, requests := range map[bool][]struct{ name, method, query, copySource string }{
+		true: {
+			{"CopyObject", "PUT", "x-id=CopyObject", "bucket/key"},
+			{"UploadPartCopy", "PUT", "partNumber=1&uploadId=5", "bucket/key"},
+			{"CompleteMultipartUpload", "POST", "uploadId=5", ""},
+			{"DeleteObjects", "POST", "delete", ""},
+			{"DeleteObjects, as MinIO's client sends it", "POST", "delete=", ""},
+			{"CreateMultipartUpload", "POST", "uploads&x-id=CreateMultipartUpload", ""},
+			{"ListObjectsV2", "GET", "delimiter=%2F&list-type=2&prefix=a", ""},
+			{"ListObjectVersions", "", "prefix=a&versions", ""},
+			{"ListMultipartUploads", "GET", "uploads=", ""},
+			{"ListParts", "GET", "max-parts=2&uploadId=5", ""},
+			{"ListBuckets", "GET", "max-buckets=9&x-id=ListBuckets", ""},
+			{"GetObjectTagging of a version", "GET", "tagging&versionId=3", ""},
+			{"GetBucketInventoryConfiguration", "GET", "id=4&inventory&x-id=GetBucketInventoryConfiguration", ""},
+			{"PutBucketAcl", "PUT", "acl", ""},
+			{"signed in the URL", "GET", "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=1&acl=", ""},
+		},
+		false: {
+			{"GetObject", "GET", "", "bucket/key"},
+			{"GetObject of an SDK", "GET", "x-id=GetObject", ""},
+			{"a version", "GET", "versionId=3", ""},
+			{"other headers", "GET", "response-content-type=text%2Fxml&response-cache-control=", ""},
+			{"a part", "GET", "partNumber=1", ""},
+			{"signed in the URL", "GET", "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature=1&x-id=GetObject", ""},
+			{"a page or an object", "GET", "prefix=a&marker=b", ""},
+			{"GetBucketPolicy", "GET", "policy", ""},
+			{"GetObjectTorrent", "GET", "torrent", ""},
+			{"GetObjectAnnotation", "GET", "annotation&annotationName=a&x-id=GetObjectAnnotation", ""},
+			{"SelectObjectContent", "POST", "select&select-type=2", ""},
+			{"UploadPart", "PUT", "partNumber=1&uploadId=5", ""},
+			{"PutObject", "PUT", "", ""},
+			{"a value that has the name", "POST", "x=uploadId&y=delete", ""},
+			{"a name in other letters", "GET", "ACL&List-Type=2", ""},
+			{"another service", "GET", "location=Berlin&versions=2&session=5&list-type=1&tagging=a&uploadId", ""},
+			{"nothing", "POST", "&&=&", ""},
+		},
+	} {
+		for _, tt := range requests {
+			req := newRequest(t, tt.method, "https://h/key?"+tt.query, "X-Amz-Copy-Source", tt.copySource)
+			if got := MayHideError(req); got != want {
+				t.Errorf("%s: got %v, want %v", tt.name, got, want)
+			}
+			if n := testing.AllocsPerRun(10, func() { MayHideError(req) }); n != 0 {
+				t.Errorf("%s: %v allocations", tt.name, n)
+			}
+		}
+	}
+	for _, method := range []string{"POST", "PUT"} {
+		if MayHideError(&http.Request{Method: method}) {
+			t.Error("true of a request without a URL")
+		}
+	}
+}
+
+// A body arrives in pieces, and the verdict must not depend on how it is cut.
+func TestHiddenError(t *testing.T) {
+	for body, want := range map[string]bool{ // whether it can be excluded
+		"":                               false,
+		" \r\n":                          false,
+		"<Err":                           false,
+		"<?xml version='1.0'?>\n<Error>": false,
+		"\xef\xbb\xbf<?xml version='1.0'?><!-- a --><Error": false,
+		"<!-- <CopyObjectResult> ":                          false,
+		"<CopyObjectResult>":                                true,
+		"<?xml version='1.0'?><CopyObjectResult>":           true,
+		"<!-- --> <Errata>":                                 true,
+		"Error":                                             true,
+		"<Error ":                                           false,
+		"<Error>":                                           false,
+		"<Errors>":                                          true,
+		"<ErrorResponse><Error>":                            true,
+	} {
+		if got := new(HiddenError).Impossible([]byte(body)); got != want {
+			t.Errorf("%q at once: %v, want %v", body, got, want)
+		}
+		h, got := new(HiddenError), false
+		for n := range len(body) + 1 {
+			got = h.Impossible([]byte(body[:n]))
+			if got && !want {
+				t.Errorf("%q, %d bytes of it: excluded", body, n)
+			}
+		}
+		if got != want {
+			t.Errorf("%q byte by byte: %v, want %v", body, got, want)
+		}
+	}
+}
