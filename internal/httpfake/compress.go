@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -24,15 +25,19 @@ func Compressed(coding string, parts ...string) []string {
 	case "deflate":
 		zip = zlib.NewWriter(&out)
 	case "raw":
-		zip, _ = flate.NewWriter(&out, flate.DefaultCompression)
+		zip, _ = flate.NewWriter(&out, flate.DefaultCompression) // a level that there is
 	default:
 		panic(fmt.Sprintf("httpfake: coding %q", coding))
 	}
 	pieces := make([]string, len(parts))
 	for i, part := range parts {
-		io.WriteString(zip, part)
-		if zip.Flush(); i == len(parts)-1 {
-			zip.Close()
+		_, err := io.WriteString(zip, part)
+		err = errors.Join(err, zip.Flush())
+		if i == len(parts)-1 {
+			err = errors.Join(err, zip.Close())
+		}
+		if err != nil {
+			panic(err)
 		}
 		pieces[i] = out.String()
 		out.Reset()

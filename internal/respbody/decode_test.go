@@ -153,3 +153,25 @@ func TestDecodingIsLinear(t *testing.T) {
 		}
 	}
 }
+
+// FuzzDecoding checks for any bytes that the caller gets them as they came, and
+// that no more is decoded than asked for, however they arrive.
+func FuzzDecoding(f *testing.F) {
+	for i, c := range codings {
+		f.Add(compressed(c, "text"), i, 3)
+	}
+	f.Fuzz(func(t *testing.T, body string, coding, limit int) {
+		limit = max(limit%1000, 1)
+		c := codings[uint(coding)%uint(len(codings))]
+		most := 0
+		source := httpfake.ReadFunc(iotest.OneByteReader(strings.NewReader(body)).Read)
+		shown, ahead := Read(encoded(c, source), limit, func(b []byte) bool { most = max(most, len(b)); return false })
+		ahead.Settle(t.Context())
+		if plain := ahead.Plain(limit); most > limit || len(plain) > limit || ahead.Err() != nil {
+			t.Errorf("%d and %d bytes are decoded, %v", most, len(plain), ahead.Err())
+		}
+		if got := httpfake.ReadAll(t, shown); got != body {
+			t.Errorf("read %q, want %q", got, body)
+		}
+	})
+}
