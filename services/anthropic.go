@@ -7,8 +7,8 @@ import (
 )
 
 // Anthropic is the API of Anthropic ("Errors", "Rate limits" and "Streaming
-// Messages", 2025-08). An event stream that fails before its first content is sent
-// again.
+// Messages", 2025-08). If an event stream fails before its first content, the
+// request is retried.
 var Anthropic = Service{
 	Policy: obeying("X-Should-Retry", anthropicPolicy),
 	Limits: awsretry.ReadLimits,

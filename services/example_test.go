@@ -19,13 +19,24 @@ func Example() {
 	// Output: true
 }
 
-// What is not set says what GitHub says.
+// Apply sets what is not set.
 func ExampleService_Apply() {
 	t := &awsretry.Transport{}
 	services.GitHub.Apply(t)
 	client := &http.Client{Transport: t}
 	fmt.Println(client.Transport.(*awsretry.Transport).MaxRetryAfter)
 	// Output: 1h1m0s
+}
+
+// Many workers share what GitHub's secondary limits allow.
+func ExampleService_Apply_workers() {
+	t := &awsretry.Transport{
+		Mode:      awsretry.Adaptive,
+		RateLimit: awsretry.RateLimitConfig{ScaleConstant: 1e-8}, // five to ten minutes until the old rate
+	}
+	services.GitHub.Apply(t)
+	fmt.Println(t.MaxAttempts, t.ShareRetryAfter)
+	// Output: 6 true
 }
 
 // A service of your own that answers 200 with {"status":"busy"}, has a limit for

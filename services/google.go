@@ -9,9 +9,10 @@ import (
 )
 
 // Google is the APIs of Google ("Errors" of the Cloud API Design Guide, AIP-193,
-// google.rpc.RetryInfo and "Resolve errors" of Google Workspace, 2025-07). A
-// RetryInfo says how long to wait. A 403 whose reason is a rate limit is
-// throttling; one whose reason is the quota of a day is not.
+// google.rpc.QuotaFailure and RetryInfo, and "Resolve errors" of Google Workspace,
+// 2025-07). The delay is that of a RetryInfo. A 403 whose reason is a rate limit is
+// throttling. A 403 or 429 of a daily quota is permanent, even if a RetryInfo asks
+// for a short delay.
 var Google = Service{
 	Policy:     googlePolicy,
 	RetryAfter: googleDelay,
@@ -25,11 +26,13 @@ type googleAnswer struct {
 			Type       string `json:"@type"`
 			Reason     string
 			RetryDelay string
+			Metadata   map[string]string // of an ErrorInfo
+			Violations []struct{ QuotaMetric, QuotaID string }
 		}
 	}
 }
 
-// googleError returns the error in a body. A stream of JSON is a list of them.
+// googleError returns the error in a body, which is a list if it was to be streamed.
 func googleError(body []byte) (answer googleAnswer) {
 	var list []googleAnswer
 	if decode(body, &list); len(list) > 0 {
@@ -51,6 +54,13 @@ func googlePolicy(a *awsretry.Attempt) awsretry.Class {
 	}
 	for _, d := range answer.Details {
 		reasons = append(reasons, d.Reason)
+		daily := perDay(d.Metadata["quota_limit"]) || strings.HasPrefix(d.Metadata["quota_unit"], "1/d/")
+		for _, v := range d.Violations {
+			daily = daily || perDay(v.QuotaMetric) || perDay(v.QuotaID)
+		}
+		if daily {
+			return awsretry.Permanent
+		}
 	}
 	for _, reason := range reasons {
 		switch reason {
@@ -62,6 +72,12 @@ func googlePolicy(a *awsretry.Attempt) awsretry.Class {
 		}
 	}
 	return class
+}
+
+// perDay reports whether the name of a quota is that of a daily one.
+func perDay(quota string) bool {
+	quota = strings.ReplaceAll(strings.ToLower(quota), "_", "")
+	return strings.Contains(quota, "perday") || strings.Contains(quota, "daily")
 }
 
 func googleDelay(_ *http.Response, body []byte) (time.Duration, bool) {

@@ -7,9 +7,9 @@ import (
 )
 
 // Kubernetes is the API server of Kubernetes ("API Priority and Fairness" and
-// "API-initiated Eviction", 1.34). A 429 with Retry-After is throttling. One
-// without it says that a PodDisruptionBudget forbids an eviction, which another
-// request in a second does not change.
+// "API-initiated Eviction", version 1.34, 2025-08). A 429 with Retry-After is
+// throttling. Without it, a PodDisruptionBudget forbids an eviction, and an
+// immediate retry would fail too.
 var Kubernetes = Service{Policy: kubernetesPolicy}
 
 func kubernetesPolicy(a *awsretry.Attempt) awsretry.Class {

@@ -3,6 +3,8 @@ package services
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -10,19 +12,19 @@ import (
 )
 
 // OpenAI is the API of OpenAI ("Error codes", "Rate limits" and "Streaming API
-// responses", 2025-08). A quota that is used up is not waited for. An event stream
-// that fails before its first content is sent again. The limits are those of a
-// model: give each a partition with [awsretry.WithPartition].
+// responses", 2025-08). An exhausted quota is permanent, and so is a 429 for a
+// request that alone exceeds the limit. If an event stream fails before its first
+// content, the request is retried. Each model has limits of its own: give it a
+// partition with [awsretry.WithPartition].
 var OpenAI = Service{
-	Policy:     obeying("X-Should-Retry", openaiPolicy),
+	Policy:     openaiPolicy,
 	RetryAfter: openaiDelay,
 	Limits:     awsretry.ReadLimits,
 	Peek:       peekAtStream(openaiEvent),
 }
 
 // AzureOpenAI is OpenAI in Azure AI Foundry ("Quotas and limits" and "REST API
-// reference", 2025-08), where each deployment has limits, and a partition, of its
-// own.
+// reference", 2025-08). Each deployment has limits and a partition of its own.
 var AzureOpenAI = Service{
 	Policy:     OpenAI.Policy,
 	RetryAfter: OpenAI.RetryAfter,
@@ -32,20 +34,35 @@ var AzureOpenAI = Service{
 }
 
 // An openaiError is the error of a response or of an event.
-type openaiError struct{ Code, Type string }
+type openaiError struct{ Code, Type, Message string }
 
-// UnmarshalJSON reads the code as text, which may be null or a number.
+// UnmarshalJSON ignores fields that are null or numbers, as Code may be.
 func (e *openaiError) UnmarshalJSON(text []byte) error {
-	var fields struct{ Code, Type any }
+	var fields struct{ Code, Type, Message any }
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return err
 	}
 	e.Code, _ = fields.Code.(string)
 	e.Type, _ = fields.Type.(string)
+	e.Message, _ = fields.Message.(string)
 	return nil
 }
 
-// class returns the class of an error, or Success if nothing is known of it.
+var openaiSizes = regexp.MustCompile(`Limit (\d+), Requested (\d+)`)
+
+// tooLarge reports whether the request alone exceeds the limit. The message begins
+// in the same way if it would only exceed what is left.
+func (e openaiError) tooLarge() bool {
+	sizes := openaiSizes.FindStringSubmatch(e.Message)
+	if sizes == nil || !strings.HasPrefix(e.Message, "Request too large") {
+		return false
+	}
+	limit, err1 := strconv.ParseInt(sizes[1], 10, 64)
+	requested, err2 := strconv.ParseInt(sizes[2], 10, 64)
+	return err1 == nil && err2 == nil && requested > limit
+}
+
+// class returns the class of an error, or Success if the error is unknown.
 func (e openaiError) class() awsretry.Class {
 	for _, name := range []string{e.Code, e.Type} {
 		switch name {
@@ -61,6 +78,21 @@ func (e openaiError) class() awsretry.Class {
 }
 
 func openaiPolicy(a *awsretry.Attempt) awsretry.Class {
+	if a.Response != nil && a.Response.StatusCode == http.StatusTooManyRequests && openaiErrorOf(a).tooLarge() {
+		return awsretry.Permanent // whatever X-Should-Retry says
+	}
+	return openaiObeying(a)
+}
+
+func openaiErrorOf(a *awsretry.Attempt) openaiError {
+	var said struct{ Error openaiError }
+	decode(a.Body, &said)
+	return said.Error
+}
+
+var openaiObeying = obeying("X-Should-Retry", openaiClass)
+
+func openaiClass(a *awsretry.Attempt) awsretry.Class {
 	class := awsretry.DefaultPolicy(a)
 	switch {
 	case a.Response == nil:
@@ -69,8 +101,7 @@ func openaiPolicy(a *awsretry.Attempt) awsretry.Class {
 			return failed
 		}
 	case class == awsretry.Throttled:
-		var said struct{ Error openaiError }
-		if decode(a.Body, &said); said.Error.class() == awsretry.Permanent {
+		if openaiErrorOf(a).class() == awsretry.Permanent {
 			return awsretry.Permanent
 		}
 	}
@@ -84,7 +115,7 @@ func openaiDelay(resp *http.Response, _ []byte) (time.Duration, bool) {
 // openaiEvent reads an event of Chat Completions or of the Responses API.
 func openaiEvent(name string, data []byte) event {
 	switch name {
-	case "response.created", "response.queued", "response.in_progress": // which may repeat a long request
+	case "response.created", "response.queued", "response.in_progress": // may repeat a long request
 		return preamble
 	}
 	var said struct {

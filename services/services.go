@@ -1,16 +1,19 @@
-// Package services knows what well-known services say in their own way: which
-// failures are throttling, how long to wait, what their limits count, and what
-// makes a write safe to repeat.
+// Package services configures a Transport for well-known APIs: which failures are
+// throttling, how long to wait, which requests share a limit, and which key makes
+// a write safe to repeat.
 //
 //	t := &awsretry.Transport{}
 //	services.GitHub.Apply(t)
 //	client := &http.Client{Transport: t}
 //
-// Each is what its service's documentation said at the date beside it. A service
-// that is not here is a [Service] of your own.
+// Each Service follows the documentation that it names, as of the given month. For
+// another API, make a [Service] of your own.
 package services
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -21,32 +24,49 @@ import (
 	"example.com/awsretry"
 )
 
-// A Service is what a service says in its own way, as fields of a Transport. The
-// zero value says nothing.
+// A Service is the settings of a Transport for one API. The fields have the
+// meaning of the Transport's fields of the same name. The zero value sets nothing.
 type Service struct {
-	Policy         awsretry.Policy
-	RetryAfter     func(resp *http.Response, body []byte) (time.Duration, bool)
-	MaxRetryAfter  time.Duration
-	Limits         func(*http.Response) []awsretry.Limit // in Adaptive mode
-	Partition      func(*http.Request) string
-	IdempotencyKey func(*http.Request) string
+	Policy          awsretry.Policy
+	MaxAttempts     int
+	RetryAfter      func(resp *http.Response, body []byte) (time.Duration, bool)
+	MaxRetryAfter   time.Duration
+	ShareRetryAfter bool
+	Limits          func(*http.Response) []awsretry.Limit // RateLimit.Limits, in Adaptive mode
+	Partition       func(*http.Request) string
+	IdempotencyKey  func(*http.Request) string
 
-	// Peek is also what lets Policy see the bodies of errors.
+	// Peek reads the beginning of a 2xx. Without a Peek, Policy does not see the
+	// bodies of errors either.
 	Peek func(resp *http.Response, body []byte) (more bool)
+
+	// lengthen returns the RetryAfter of one Transport, which may remember earlier
+	// delays. Nil means RetryAfter itself.
+	lengthen func(retryAfter) retryAfter
 }
 
-// Apply sets what t leaves unset. A Policy of t's own may call the Service's.
-// Apply must be called before t is used.
+type retryAfter = func(resp *http.Response, body []byte) (time.Duration, bool)
+
+// Apply sets the fields that t leaves unset. A Policy of your own may call the
+// Service's. Apply must be called before t is used, and each Transport needs a
+// call of its own.
 func (s Service) Apply(t *awsretry.Transport) {
 	if t.Policy == nil {
 		t.Policy = s.Policy
 	}
+	if t.MaxAttempts == 0 {
+		t.MaxAttempts = s.MaxAttempts
+	}
 	if t.RetryAfter == nil {
 		t.RetryAfter = s.RetryAfter
+		if s.RetryAfter != nil && s.lengthen != nil {
+			t.RetryAfter = s.lengthen(s.RetryAfter)
+		}
 	}
 	if t.MaxRetryAfter == 0 {
 		t.MaxRetryAfter = s.MaxRetryAfter
 	}
+	t.ShareRetryAfter = t.ShareRetryAfter || s.ShareRetryAfter
 	if t.RateLimit.Limits == nil && t.Mode == awsretry.Adaptive {
 		t.RateLimit.Limits = s.Limits
 	}
@@ -61,14 +81,32 @@ func (s Service) Apply(t *awsretry.Transport) {
 	}
 }
 
-// errorsOnly is a Peek for policies that need the bodies of errors alone.
+// errorsOnly is a Peek for policies that need only the bodies of errors.
 func errorsOnly(*http.Response, []byte) (more bool) { return false }
 
-// decode decodes a body into v, which is left as it is if the body is cut.
+// longestError limits how much of a 2xx that contains an error is read.
+const longestError = 64 << 10
+
+// unfinished reports whether a body may begin with one of the given texts, white
+// space apart, and is not a whole JSON value yet.
+func unfinished(body []byte, begins ...string) bool {
+	start := bytes.Join(bytes.Fields(body[:min(len(body), 64)]), nil)
+	for _, text := range begins {
+		if len(start) < len(text) && strings.HasPrefix(text, string(start)) {
+			return true
+		}
+		if bytes.HasPrefix(start, []byte(text)) {
+			return len(body) < longestError && !json.Valid(body)
+		}
+	}
+	return false
+}
+
+// decode decodes a body into v. If the body is cut, v stays as it is.
 func decode(body []byte, v any) { _ = json.Unmarshal(body, v) }
 
-// untilReset returns how long the limits that the response announces forbid
-// another request.
+// untilReset returns the time until the last reset of the announced limits of
+// which nothing remains.
 func untilReset(resp *http.Response) (wait time.Duration, ok bool) {
 	for _, l := range awsretry.ReadLimits(resp) {
 		if l.Remaining < 1 && l.Reset >= 0 {
@@ -78,7 +116,7 @@ func untilReset(resp *http.Response) (wait time.Duration, ok bool) {
 	return wait, ok
 }
 
-// milliseconds returns a header that is a number of milliseconds.
+// milliseconds returns the first of the headers that is a number of milliseconds.
 func milliseconds(h http.Header, names ...string) (time.Duration, bool) {
 	for _, name := range names {
 		ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get(name)), 64)
@@ -89,9 +127,9 @@ func milliseconds(h http.Header, names ...string) (time.Duration, bool) {
 	return 0, false
 }
 
-// obeying returns a policy for services that say in a header whether a failure is
-// to be retried. Where they do not, a 409, a lock that was not free, is transient,
-// and policy has the rest.
+// obeying returns a policy that follows a header in which the service says whether
+// to retry a failure. Without the header, a 409 is transient, because a lock was
+// taken, and policy classifies other outcomes.
 func obeying(header string, policy awsretry.Policy) awsretry.Policy {
 	return func(a *awsretry.Attempt) awsretry.Class {
 		class := policy(a)
@@ -114,7 +152,7 @@ func obeying(header string, policy awsretry.Policy) awsretry.Policy {
 	}
 }
 
-// path returns the path that a response is the answer to.
+// path returns the path of the response's request.
 func path(resp *http.Response) string {
 	if resp.Request == nil {
 		return ""
@@ -122,5 +160,16 @@ func path(resp *http.Response) string {
 	return resp.Request.URL.Path
 }
 
-// host returns the host of a request as the default partition has it.
+// host returns the host of a request, as in the default partition.
 func host(req *http.Request) string { return strings.ToLower(req.URL.Host) }
+
+// token returns a space and a hash of the Authorization header, or "" if there is
+// none. It is part of a partition's name, which reaches logs and metrics.
+func token(req *http.Request) string {
+	value := req.Header.Get("Authorization")
+	if value == "" {
+		return ""
+	}
+	hash := sha256.Sum256([]byte(value))
+	return " " + hex.EncodeToString(hash[:4])
+}

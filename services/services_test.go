@@ -1,137 +1,18 @@
 package services
 
 import (
-	"bufio"
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 )
-
-// all are the services, by the files with responses from their documentation.
-var all = map[string]Service{
-	"github": GitHub, "openai": OpenAI, "azureopenai": AzureOpenAI, "anthropic": Anthropic, "stripe": Stripe,
-	"shopify": Shopify, "slack": Slack, "okta": Okta, "google": Google, "kubernetes": Kubernetes,
-}
-
-// A said is a response, and what it means.
-type said struct {
-	title, method, url string
-	status             int
-	header             http.Header
-	body, means        string
-}
-
-// documented reads a file of responses. Each has a title, a request line, a
-// status, headers, a body after an empty line, and its class, delay and
-// partition.
-func documented(t *testing.T, file string) (responses []said) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for block := range strings.SplitSeq(strings.TrimPrefix(string(text), "# "), "\n# ") {
-		r := said{header: http.Header{}}
-		in := bufio.NewReader(strings.NewReader(block))
-		line := func() string {
-			s, _ := in.ReadString('\n') // the rest is read at once
-			return strings.TrimSuffix(s, "\n")
-		}
-		r.title = line()
-		r.method, r.url, _ = strings.Cut(line(), " ")
-		fmt.Sscan(line(), &r.status)
-		for h := line(); h != ""; h = line() {
-			name, value, _ := strings.Cut(h, ": ")
-			r.header.Set(name, value)
-		}
-		rest, _ := io.ReadAll(in) // a strings.Reader does not fail
-		body, means, ok := strings.Cut(string(rest), "= ")
-		if i := strings.LastIndex(string(rest), "\n= "); i >= 0 {
-			body, means = string(rest)[:i+1], string(rest)[i+3:]
-		}
-		if !ok || r.status == 0 || r.url == "" {
-			t.Fatalf("%s: %q cannot be read", file, r.title)
-		}
-		r.body, r.means = body, strings.TrimSpace(means)
-		responses = append(responses, r)
-	}
-	return responses
-}
-
-// What the documentation shows is understood, compressed or not, and of a
-// response that is returned no byte is lost.
-func TestDocumented(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) != len(all) {
-		t.Fatalf("%d files for %d services: %v", len(files), len(all), err)
-	}
-	for name, service := range all {
-		for _, said := range documented(t, filepath.Join("testdata", name+".txt")) {
-			for _, coding := range []string{"", "gzip", "deflate", "raw"} {
-				t.Run(strings.TrimSuffix(name+"/"+said.title+"/"+coding, "/"), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { testDocumented(t, service, said, coding) })
-				})
-			}
-		}
-	}
-}
-
-// testDocumented fails unless the service understands a response, whose body is
-// in a coding of httpfake.Compressed unless that is "".
-func testDocumented(t *testing.T, service Service, said said, coding string) {
-	if coding != "" {
-		said.body = httpfake.Compressed(coding, said.body)[0]
-		said.header = said.header.Clone()
-		said.header.Set("Content-Encoding", httpfake.ContentEncoding(coding))
-	}
-	var first awsretry.Attempt
-	tr := &awsretry.Transport{
-		RetryAfterSpread: -1,
-		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			// In pieces of a byte, as a network may.
-			body := io.NopCloser(iotest.OneByteReader(strings.NewReader(said.body)))
-			resp := httpfake.Response(req, said.status, body)
-			resp.Header = said.header.Clone()
-			return resp, nil
-		}),
-		Observe: func(a awsretry.Attempt) {
-			if a.Number == 1 {
-				first = a
-			}
-		},
-	}
-	service.Apply(tr)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, said.method, said.url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := fmt.Sprintf("%v, %v, %s", first.Class, first.Asked, first.Partition)
-	if got != said.means {
-		t.Errorf("%s; want %s", got, said.means)
-	}
-	if body := httpfake.ReadAll(t, resp); body != said.body {
-		t.Errorf("the body is %q, want %q", body, said.body)
-	}
-}
 
 // Apply sets what is not set, and the zero value sets nothing.
 func TestApply(t *testing.T) {
@@ -153,33 +34,77 @@ func TestApply(t *testing.T) {
 	if !reflect.DeepEqual(&plain, &zero) {
 		t.Errorf("the zero Service sets something: %+v", &plain)
 	}
-	for name, s := range all {
+	for _, s := range all {
 		for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
 			tr := &awsretry.Transport{Mode: mode}
-			if s.Apply(tr); tr.Validate() != nil {
-				t.Errorf("%s: %v", name, tr.Validate())
+			if s.service.Apply(tr); tr.Validate() != nil {
+				t.Errorf("%s: %v", s.name, tr.Validate())
 			}
 		}
 	}
 }
 
-// Each workspace of Slack has a partition, which does not show its token.
-func TestSlackWorkspaces(t *testing.T) {
-	names := map[string]bool{}
-	for _, token := range []string{"Bearer xoxb-1", "Bearer xoxb-2", "Bearer xoxb-1"} {
-		req, err := http.NewRequest("POST", "https://slack.com/api/chat.postMessage", nil)
+// Each token has a partition, whose name does not show it.
+func TestTokens(t *testing.T) {
+	for _, service := range []struct {
+		name, url string
+		Service
+	}{
+		{"Slack", "https://slack.com/api/chat.postMessage", Slack},
+		{"GitHub", "https://api.github.com/graphql", GitHub},
+	} {
+		names := map[string]bool{}
+		for _, token := range []string{"Bearer secret-1", "Bearer secret-2", "Bearer secret-1", ""} {
+			req, err := http.NewRequest("POST", service.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if token != "" {
+				req.Header.Set("Authorization", token)
+			}
+			name := service.Partition(req)
+			names[name] = true
+			if strings.Contains(name, "secret") {
+				t.Errorf("%s: the partition is %q", service.name, name)
+			}
+		}
+		if len(names) != 3 {
+			t.Errorf("%s: two tokens and none have the partitions %v", service.name, names)
+		}
+	}
+}
+
+// Peek reads no more of a success than its beginning, and a bounded part of an
+// error.
+func TestPeekIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		name, method, url, body string
+		service                 Service
+		more                    bool
+	}{
+		{"nothing yet", "POST", "https://api.github.com/graphql", "", GitHub, true},
+		{"the beginning of either", "POST", "https://api.github.com/graphql", " {", GitHub, true},
+		{"data", "POST", "https://api.github.com/graphql", `{"data":{`, GitHub, false},
+		{"an error", "POST", "https://api.github.com/graphql", `{"errors":[{`, GitHub, true},
+		{"an error after data that is null", "POST", "https://github.example.com/api/graphql", `{"data": null, "errors"`, GitHub, true},
+		{"a whole error", "POST", "https://api.github.com/graphql", `{"errors":[]}`, GitHub, false},
+		{"a long error", "POST", "https://api.github.com/graphql", `{"errors":[` + strings.Repeat(" ", longestError), GitHub, false},
+		{"a GET", "GET", "https://api.github.com/graphql", "", GitHub, false},
+		{"REST", "POST", "https://api.github.com/repos/a/graphql", "", GitHub, false},
+		{"Slack's error", "POST", "https://slack.com/api/auth.test", "{ \"ok\": false,", Slack, true},
+		{"Slack's success", "POST", "https://slack.com/api/auth.test", `{"ok":true,`, Slack, false},
+		{"Shopify's data", "POST", "https://a.myshopify.com/admin/api/2025-07/graphql.json", `{"data":{`, Shopify, false},
+		{"a long error of Shopify", "POST", "https://a.myshopify.com/admin/api/2025-07/graphql.json",
+			`{"errors":[` + strings.Repeat(" ", longestError), Shopify, false},
+	} {
+		req, err := http.NewRequest(tt.method, tt.url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Authorization", token)
-		name := Slack.Partition(req)
-		names[name] = true
-		if strings.Contains(name, "xox") {
-			t.Errorf("the partition is %q", name)
+		resp := httpfake.Response(req, 200, http.NoBody)
+		if more := tt.service.Peek(resp, []byte(tt.body)); more != tt.more {
+			t.Errorf("%s: more is %v", tt.name, more)
 		}
-	}
-	if len(names) != 2 {
-		t.Errorf("two workspaces have the partitions %v", names)
 	}
 }
 
@@ -231,9 +156,9 @@ func TestStreams(t *testing.T) {
 
 // Whatever a server sends, nothing panics, and no delay is negative.
 func FuzzBodies(f *testing.F) {
-	for name := range all {
-		for _, said := range documented(&testing.T{}, filepath.Join("testdata", name+".txt")) {
-			f.Add(said.url, said.status, said.header.Get("Content-Type"), said.body)
+	for _, s := range all {
+		for _, r := range recorded(f, s.file) {
+			f.Add(r.url, r.status, r.header.Get("Content-Type"), r.body)
 		}
 	}
 	f.Fuzz(func(t *testing.T, url string, status int, kind, body string) {
@@ -242,7 +167,8 @@ func FuzzBodies(f *testing.F) {
 			return
 		}
 		resp := httpfake.Response(req, status, http.NoBody, "Content-Type", kind)
-		for name, s := range all {
+		for _, named := range all {
+			name, s := named.name, named.service
 			if s.Peek != nil {
 				s.Peek(resp, []byte(body))
 			}

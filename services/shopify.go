@@ -2,7 +2,6 @@ package services
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -11,8 +10,9 @@ import (
 )
 
 // Shopify is the Admin API of Shopify ("Shopify API limits", 2025-07). The GraphQL
-// API says THROTTLED in a 200, with the points that a query costs and how fast
-// they come back.
+// API throttles with a 200 whose error is THROTTLED. It has the points that the
+// query costs and the rate at which points come back, from which the delay is
+// computed.
 var Shopify = Service{
 	Policy:     shopifyPolicy,
 	RetryAfter: shopifyDelay,
@@ -32,17 +32,9 @@ type shopifyAnswer struct {
 	}
 }
 
-// shopifyPeek reads an answer that begins with errors, which are short.
+// shopifyPeek reads a response that begins with errors.
 func shopifyPeek(resp *http.Response, body []byte) (more bool) {
-	if !strings.HasSuffix(path(resp), "/graphql.json") {
-		return false
-	}
-	const begins = `{"errors":`
-	start := bytes.TrimLeft(body, " \t\r\n")
-	if len(start) < len(begins) {
-		return strings.HasPrefix(begins, string(start))
-	}
-	return strings.HasPrefix(string(start), begins) && !json.Valid(start)
+	return strings.HasSuffix(path(resp), "/graphql.json") && unfinished(body, `{"errors":`)
 }
 
 func shopifyThrottled(body []byte) (answer shopifyAnswer, throttled bool) {

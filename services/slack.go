@@ -1,10 +1,6 @@
 package services
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -12,26 +8,17 @@ import (
 )
 
 // Slack is the Web API of Slack ("Rate limits" and "Using the Slack Web API",
-// 2025-06). It says failure inside a 200. Each method of each workspace has a
-// limit, and a partition, of its own; the token stands for the workspace, as a
-// hash.
+// 2025-06). Its errors may be in a 200. Each method of each workspace has a limit
+// and a partition of its own, whose name has a hash of the workspace's token.
 var Slack = Service{
 	Policy:    slackPolicy,
 	Partition: slackPartition,
 	Peek:      slackPeek,
 }
 
-// slackPeek reads an answer that begins with "ok":false, which is short.
+// slackPeek reads a response that begins with "ok":false.
 func slackPeek(resp *http.Response, body []byte) (more bool) {
-	if !strings.Contains(path(resp), "/api/") {
-		return false
-	}
-	const begins = `{"ok":false`
-	start := bytes.Join(bytes.Fields(body[:min(len(body), 64)]), nil)
-	if len(start) < len(begins) {
-		return strings.HasPrefix(begins, string(start))
-	}
-	return strings.HasPrefix(string(start), begins) && !json.Valid(body)
+	return strings.Contains(path(resp), "/api/") && unfinished(body, `{"ok":false`)
 }
 
 func slackPolicy(a *awsretry.Attempt) awsretry.Class {
@@ -54,11 +41,4 @@ func slackPolicy(a *awsretry.Attempt) awsretry.Class {
 	return awsretry.Permanent
 }
 
-func slackPartition(req *http.Request) string {
-	name := host(req) + req.URL.Path
-	if token := req.Header.Get("Authorization"); token != "" {
-		hash := sha256.Sum256([]byte(token))
-		name += " " + hex.EncodeToString(hash[:4])
-	}
-	return name
-}
+func slackPartition(req *http.Request) string { return host(req) + req.URL.Path + token(req) }

@@ -9,16 +9,16 @@ import (
 	"example.com/awsretry"
 )
 
-// An event is what an event of a stream means to who may send the request again.
+// An event classifies a stream event for the retry decision.
 type event struct {
 	kind  eventKind
-	class awsretry.Class // of a failure; Success: not known
+	class awsretry.Class // of a failure; Success if unknown
 }
 
 type eventKind int
 
 const (
-	isPreamble eventKind = iota // says that the work has begun, or that it goes on
+	isPreamble eventKind = iota // the service is still working
 	isContent
 	isFailure
 )
@@ -27,11 +27,11 @@ var preamble, content = event{kind: isPreamble}, event{kind: isContent}
 
 func failure(class awsretry.Class) event { return event{isFailure, class} }
 
-// A reader of events is given the name of an event and its data.
+// An eventReader classifies the event with that name and data.
 type eventReader func(name string, data []byte) event
 
-// longestPreamble limits what is read of a stream before its first content: each
-// Read is followed by a look at all of it.
+// longestPreamble limits how much of a stream is read before its first content,
+// because all of it is parsed again after each Read.
 const longestPreamble = 256 << 10
 
 // peekAtStream returns a Peek that reads an event stream until its first content
@@ -48,8 +48,8 @@ func isStream(resp *http.Response) bool {
 	return err == nil && kind == "text/event-stream"
 }
 
-// firstFailure returns the class of the failure that an event stream begins with,
-// or Success.
+// firstFailure returns the class of the failure with which an event stream begins,
+// or Success if there is none.
 func firstFailure(a *awsretry.Attempt, read eventReader) awsretry.Class {
 	if !isStream(a.Response) {
 		return awsretry.Success
@@ -57,8 +57,8 @@ func firstFailure(a *awsretry.Attempt, read eventReader) awsretry.Class {
 	return firstEvent(a.Body, read).class
 }
 
-// firstEvent returns the first event that is no preamble, or one that is if there
-// is none yet. Of an event that has not ended nothing is known.
+// firstEvent returns the first event that is not a preamble, or a preamble if there
+// is no such event yet. It ignores an event without its end.
 func firstEvent(body []byte, read eventReader) event {
 	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	var name string
