@@ -136,9 +136,32 @@ func (granting) FirstRate() float64           { return 0 }
 //
 //	go test -run - -bench ForeignBase -count 10 . | benchstat -col /context -
 func BenchmarkForeignBase(b *testing.B) {
-	tr, req := &transport{Base: withBody(answering(200))}, newRequest(b, "GET", nil)
-	b.Run("context=caller", func(b *testing.B) { benchmark(b, tr, req, nil) })
-	b.Run("context=own", func(b *testing.B) { benchmark(b, tr, req.WithContext(context.Background()), nil) })
+	req := newRequest(b, "GET", nil)
+	cancelable, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, base := range []struct {
+		name string
+		httpfake.Base
+	}{{"stub", withBody(answering(200))}, {"derives", deriving(withBody(answering(200)))}} {
+		for _, ctx := range []struct {
+			name string
+			context.Context
+		}{{"caller", req.Context()}, {"own", context.Background()}, {"own-cancelable", cancelable}} {
+			b.Run("base="+base.name+"/context="+ctx.name, func(b *testing.B) {
+				benchmark(b, &transport{Base: base.Base}, req.WithContext(ctx), nil)
+			})
+		}
+	}
+}
+
+// deriving returns a Base that derives contexts as otelhttp and net/http do.
+func deriving(base httpfake.Base) httpfake.Base {
+	type key struct{}
+	return func(req *http.Request) (*http.Response, error) {
+		ctx, cancel := context.WithCancelCause(context.WithValue(req.Context(), key{}, 1))
+		defer cancel(nil)
+		return base(req.WithContext(ctx))
+	}
 }
 
 // withBody gives the responses of s a body that is not http.NoBody.
