@@ -263,7 +263,9 @@ func TestNoAllocations(t *testing.T) {
 
 // Limits that are read cost at most two allocations a response, and one more if
 // their cost is told. Resume costs one for the body of a GET: the body that is
-// continued, or says why it is not.
+// continued, or says why it is not. A context of its own costs an attempt three:
+// itself with the copy of the request, and a context that can be canceled, with
+// its cancel function.
 func TestAllocations(t *testing.T) {
 	told := announcing()
 	told.RateLimit.Cost = func(*http.Request, string) float64 { return 1 }
@@ -283,6 +285,10 @@ func TestAllocations(t *testing.T) {
 		if got := allocations(t, tt.tr, newRequest(t, "GET", nil)); got > tt.most {
 			t.Errorf("%s: %v allocations, want %v", tt.name, got, tt.most)
 		}
+	}
+	endless := newRequest(t, "GET", nil).WithContext(context.Background())
+	if got := allocations(t, &transport{Base: withBody(answering(200))}, endless); got > 3 {
+		t.Errorf("an attempt with a context of its own: %v allocations, want 3", got)
 	}
 	resp, err := (&transport{Resume: true, Base: withBody(strong)}).RoundTrip(newRequest(t, "GET", nil))
 	if err != nil {
