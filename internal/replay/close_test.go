@@ -103,7 +103,7 @@ func TestCloseOfAReadThatHangs(t *testing.T) {
 					}
 					time.Sleep(hangTime - 1)
 					wantCloses(t, body, 0)
-					time.Sleep(2)
+					time.Sleep(2 * time.Nanosecond)
 					if body.Closes() != 1 || body.Reading() != (kind == "Close does not end the Read") {
 						t.Errorf("closed %d times, reading: %v", body.Closes(), body.Reading())
 					}
