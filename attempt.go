@@ -130,7 +130,7 @@ func (a *attempt) prepare(c *call) error {
 		a.own = respbody.NewContext(ctx, timeout, c.config.stall)
 		ctx = a.own
 	}
-	a.out = c.copyRequest(ctx)
+	a.out = a.copyRequest(c, ctx)
 	c.body.Attach(a.out)
 	if c.key != "" {
 		a.header(c).Set(keyHeader, c.key)
@@ -149,10 +149,17 @@ func (a *attempt) prepare(c *call) error {
 
 // copyRequest returns a copy of the caller's request. Its headers are a copy
 // too if Prepare may change them.
-func (c *call) copyRequest(ctx context.Context) *http.Request {
-	if c.config.prepare == nil {
-		return c.req.WithContext(ctx)
+func (a *attempt) copyRequest(c *call, ctx context.Context) *http.Request {
+	switch {
+	case c.config.prepare != nil:
+		return c.cloneRequest(ctx)
+	case a.own != nil:
+		return a.own.Copy(c.req)
 	}
+	return c.req.WithContext(ctx)
+}
+
+func (c *call) cloneRequest(ctx context.Context) *http.Request {
 	req := c.req.Clone(ctx)
 	req.Trailer = c.req.Trailer // the caller may fill it in while the body is read
 	if req.Header == nil {
@@ -233,11 +240,15 @@ func (a *attempt) send(c *call) {
 	}
 	a.unsent, a.permit.sendToken = nil, false
 	a.via = a.route(c)
-	if a.own != nil {
-		a.sendWithin(c)
+	if a.own == nil {
+		a.record.Response, a.record.Err = a.via.RoundTrip(a.out)
 		return
 	}
-	a.record.Response, a.record.Err = a.via.RoundTrip(a.out)
+	resp, err := a.own.Send(a.via, a.out)
+	if resp != nil && resp.Request == a.out {
+		resp.Request = a.shownRequest(c)
+	}
+	a.record.Response, a.record.Err = resp, err
 }
 
 // route returns what sends the request: Base, or a copy of it whose connections
@@ -250,29 +261,6 @@ func (a *attempt) route(c *call) http.RoundTripper {
 		return c.config.conns.Single(a.out.URL)
 	}
 	return c.config.conns.For(a.out.URL)
-}
-
-// sendWithin sends the request in the attempt's own context.
-func (a *attempt) sendWithin(c *call) {
-	a.own.Start()
-	bound := false
-	defer func() {
-		if !bound {
-			a.own.End()
-		}
-	}()
-	resp, err := a.via.RoundTrip(a.out)
-	switch {
-	case err != nil:
-		err = a.own.Explain(err)
-	case resp != nil:
-		a.own.Bind(resp)
-		bound = true
-		if resp.Request == a.out {
-			resp.Request = a.shownRequest(c)
-		}
-	}
-	a.record.Response, a.record.Err = resp, err
 }
 
 // receive makes sure that Base returned either a response or an error.

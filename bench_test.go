@@ -136,9 +136,32 @@ func (granting) FirstRate() float64           { return 0 }
 //
 //	go test -run - -bench ForeignBase -count 10 . | benchstat -col /context -
 func BenchmarkForeignBase(b *testing.B) {
-	tr, req := &transport{Base: withBody(answering(200))}, newRequest(b, "GET", nil)
-	b.Run("context=caller", func(b *testing.B) { benchmark(b, tr, req, nil) })
-	b.Run("context=own", func(b *testing.B) { benchmark(b, tr, req.WithContext(context.Background()), nil) })
+	req := newRequest(b, "GET", nil)
+	cancelable, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, base := range []struct {
+		name string
+		httpfake.Base
+	}{{"stub", withBody(answering(200))}, {"derives", deriving(withBody(answering(200)))}} {
+		for _, ctx := range []struct {
+			name string
+			context.Context
+		}{{"caller", req.Context()}, {"own", context.Background()}, {"own-cancelable", cancelable}} {
+			b.Run("base="+base.name+"/context="+ctx.name, func(b *testing.B) {
+				benchmark(b, &transport{Base: base.Base}, req.WithContext(ctx), nil)
+			})
+		}
+	}
+}
+
+// deriving returns a Base that derives contexts as otelhttp and net/http do.
+func deriving(base httpfake.Base) httpfake.Base {
+	type key struct{}
+	return func(req *http.Request) (*http.Response, error) {
+		ctx, cancel := context.WithCancelCause(context.WithValue(req.Context(), key{}, 1))
+		defer cancel(nil)
+		return base(req.WithContext(ctx))
+	}
 }
 
 // withBody gives the responses of s a body that is not http.NoBody.
@@ -240,7 +263,9 @@ func TestNoAllocations(t *testing.T) {
 
 // Limits that are read cost at most two allocations a response, and one more if
 // their cost is told. Resume costs one for the body of a GET: the body that is
-// continued, or says why it is not.
+// continued, or says why it is not. A context of its own costs an attempt three:
+// itself with the copy of the request, and a context that can be canceled, with
+// its cancel function.
 func TestAllocations(t *testing.T) {
 	told := announcing()
 	told.RateLimit.Cost = func(*http.Request, string) float64 { return 1 }
@@ -260,6 +285,10 @@ func TestAllocations(t *testing.T) {
 		if got := allocations(t, tt.tr, newRequest(t, "GET", nil)); got > tt.most {
 			t.Errorf("%s: %v allocations, want %v", tt.name, got, tt.most)
 		}
+	}
+	endless := newRequest(t, "GET", nil).WithContext(context.Background())
+	if got := allocations(t, &transport{Base: withBody(answering(200))}, endless); got > 3 {
+		t.Errorf("an attempt with a context of its own: %v allocations, want 3", got)
 	}
 	resp, err := (&transport{Resume: true, Base: withBody(strong)}).RoundTrip(newRequest(t, "GET", nil))
 	if err != nil {

@@ -1,11 +1,13 @@
 package awsretry
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/replay"
+	"example.com/awsretry/internal/respbody"
 )
 
 // A fastPath sends a request that needs nothing but sending. Most requests
@@ -15,9 +17,11 @@ type fastPath struct {
 	config    *config      // nil if nothing was sent
 	options   *callOptions // nil if the context has none, or was not asked
 	via       http.RoundTripper
-	partition *partition    // only in adaptive mode, which needs it before sending
-	sendTime  time.Duration // see permit
-	memory    replay.Memory // of the request's body
+	own       *respbody.Context // of what was sent; nil if that is the caller's request
+	out       *http.Request     // what was sent, with own
+	partition *partition        // only in adaptive mode, which needs it before sending
+	sendTime  time.Duration     // see permit
+	memory    replay.Memory     // of the request's body
 	resp      *http.Response
 	err       error
 }
@@ -31,7 +35,7 @@ func (f *fastPath) send(c *config, req *http.Request) {
 		return
 	}
 	ctx := req.Context()
-	if ctx.Err() != nil || isClosed(cancelOf(req)) || c.attempts > 1 && c.mayHang(ctx) {
+	if ctx.Err() != nil || isClosed(cancelOf(req)) {
 		return
 	}
 	if f.options = optionsOf(ctx); f.options != nil {
@@ -45,8 +49,7 @@ func (f *fastPath) send(c *config, req *http.Request) {
 		f.sendPaced(c, req, via)
 		return
 	}
-	resp, err := via.RoundTrip(req)
-	f.config, f.via, f.resp, f.err = c, via, resp, err
+	f.exchange(c, req, via)
 }
 
 // sendPaced is send in adaptive mode. If it sends the request, its caller must
@@ -66,8 +69,30 @@ func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper
 	} else {
 		f.sendTime = p.limiter.sharedSendTime()
 	}
-	resp, err := via.RoundTrip(req)
-	f.config, f.via, f.partition, f.resp, f.err = c, via, p, resp, err
+	f.exchange(c, req, via)
+	f.partition = p
+}
+
+// exchange sends the request, in a context of its own if nothing else would end
+// an error body that hangs.
+func (f *fastPath) exchange(c *config, req *http.Request, via http.RoundTripper) {
+	f.via = via
+	if c.attempts > 1 && c.mayHang(req.Context()) {
+		f.sendWithin(req)
+	} else {
+		f.resp, f.err = via.RoundTrip(req)
+	}
+	f.config = c
+}
+
+// sendWithin sends the request in a context of its own.
+func (f *fastPath) sendWithin(req *http.Request) {
+	f.own = respbody.NewContext(req.Context(), 0, 0)
+	f.out = f.own.Copy(req)
+	f.resp, f.err = f.own.Send(f.via, f.out)
+	if f.resp != nil && f.resp.Request == f.out {
+		f.resp.Request = req
+	}
 }
 
 func (f *fastPath) sent() bool { return f.config != nil }
@@ -122,6 +147,6 @@ func (f *fastPath) handOver(c *call, a *attempt, req *http.Request) {
 		c.partition = f.findPartition(req)
 	}
 	a.begin(c, 1)
-	a.out, a.via, a.permit.sendTime = req, f.via, f.sendTime
+	a.out, a.own, a.via, a.permit.sendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
 	a.record.Response, a.record.Err = f.resp, f.err
 }

@@ -33,15 +33,16 @@ func TestFastPath(t *testing.T) {
 		base http.RoundTripper
 		req  *http.Request
 		want bool
+		own  bool // in a context of its own
 	}{
-		{"GET", pooled, get(t.Context()), true},
-		{"body in memory", pooled, httpfake.Request(t, t.Context(), "POST", strings.NewReader("x")), true},
-		{"http.Client with a Timeout", pooled, canceledBy(deadline, open), true},
-		{"Request.Cancel is closed", pooled, canceledBy(deadline, closed), false},
-		{"options", pooled, get(WithMaxAttempts(t.Context(), 1)), false},
-		{"canceled", pooled, get(canceled), false},
-		{"foreign Base", foreign, get(t.Context()), false},
-		{"foreign Base and a deadline", foreign, get(deadline), true},
+		{"GET", pooled, get(t.Context()), true, false},
+		{"body in memory", pooled, httpfake.Request(t, t.Context(), "POST", strings.NewReader("x")), true, false},
+		{"http.Client with a Timeout", pooled, canceledBy(deadline, open), true, false},
+		{"Request.Cancel is closed", pooled, canceledBy(deadline, closed), false, false},
+		{"options", pooled, get(WithMaxAttempts(t.Context(), 1)), false, false},
+		{"canceled", pooled, get(canceled), false, false},
+		{"foreign Base", foreign, get(t.Context()), true, true},
+		{"foreign Base and a deadline", foreign, get(deadline), true, false},
 	} {
 		for _, mode := range []Mode{Standard, Adaptive} {
 			t.Run(tt.name+", "+string(mode), func(t *testing.T) {
@@ -51,8 +52,8 @@ func TestFastPath(t *testing.T) {
 				}
 				var fast fastPath
 				fast.send(tr.config.Load(), tt.req)
-				if fast.sent() != tt.want {
-					t.Errorf("sent: %v, want %v", fast.sent(), tt.want)
+				if fast.sent() != tt.want || (fast.own != nil) != tt.own {
+					t.Errorf("sent: %v, in a context of its own: %v", fast.sent(), fast.own != nil)
 				}
 			})
 		}

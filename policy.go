@@ -214,7 +214,8 @@ type Policy func(*Attempt) Class
 // known one, else by the status, and a transport error by its type. Throttling
 // codes, 429, 509 and 529 are Throttled. Transient codes, 408 and 5xx are
 // Transient, except for 501, 505, 506, 507, 508, 510 and 511. Any other status
-// from 400 up is Permanent.
+// from 400 up is Permanent. The status of a proxy that refuses CONNECT counts in
+// the same way, although net/http makes an error of it.
 //
 // The rules are those of the AWS SDKs and Tools Reference Guide, "Retry
 // behavior", and for server errors those of the AWS General Reference and
@@ -245,7 +246,10 @@ func errorClass(err error) Class {
 	if broken := (*bodyError)(nil); errors.As(err, &broken) && !neterr.TimedOut(err) {
 		return Transient
 	}
-	if status, ok := neterr.ProxyStatus(err); ok && !statusClass(status).Retryable() || neterr.Permanent(err) {
+	if status, ok := neterr.ProxyStatus(err); ok {
+		return statusClass(status)
+	}
+	if neterr.Permanent(err) {
 		return Permanent
 	}
 	if neterr.TimedOut(err) {

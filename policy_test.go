@@ -64,8 +64,9 @@ func TestDefaultPolicyOfErrors(t *testing.T) {
 		{context.DeadlineExceeded, awsretry.Timeout}, // not the caller's, which has ended the context
 		{context.Canceled, awsretry.Permanent},
 		{&net.DNSError{IsNotFound: true, IsTimeout: true}, awsretry.Permanent},
-		{errors.New("Proxy Authentication Required"), awsretry.Permanent},
-		{errors.New("Too Many Requests"), awsretry.Transient},
+		{errors.New("Proxy Authentication Required"), awsretry.Permanent}, // a status that came as an error
+		{errors.New("Too Many Requests"), awsretry.Throttled},
+		{errors.New("Request Timeout"), awsretry.Transient},
 	} {
 		if got := awsretry.DefaultPolicy(&awsretry.Attempt{Err: tt.err}); got != tt.want {
 			t.Errorf("%v: %v, want %v", tt.err, got, tt.want)

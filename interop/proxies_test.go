@@ -24,7 +24,7 @@ func TestConnectRefusals(t *testing.T) {
 		status int
 		sent   int32
 		ok     bool
-	}{{503, 3, true}, {407, 1, false}} {
+	}{{503, 3, true}, {408, 3, true}, {429, 3, true}, {407, 1, false}, {501, 1, false}} {
 		t.Run(fmt.Sprint(tt.status), func(t *testing.T) {
 			var asked atomic.Int32
 			srv := serveBehindTunnel(t, echo, func(w http.ResponseWriter, r *http.Request) {

@@ -45,7 +45,7 @@ func TestGetBodyDuringARead(t *testing.T) {
 			synctest.Wait()
 			return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
 		})
-		source := httpfake.NewBody(everyNow(time.Minute, "late"))
+		source := httpfake.NewBody(everyNow(3*time.Second/2, "late"))
 		req := httpfake.Request(t, t.Context(), "PUT", source)
 		req.GetBody = func() (io.ReadCloser, error) { t.Error("GetBody is called"); return nil, errGone }
 		r := send(tr, req)

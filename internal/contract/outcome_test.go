@@ -2,13 +2,17 @@ package contract_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/url"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -86,4 +90,40 @@ func TestObservedTimes(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	})
+}
+
+// A status with which a proxy responds to CONNECT comes as an error. It has the
+// class and the costs of a response with that status, and limits the send rate
+// as that does.
+func TestStatusOfAProxy(t *testing.T) {
+	type effects struct {
+		classes []awsretry.Class
+		stop    awsretry.Stop
+		tokens  int
+		limited bool
+	}
+	effectsOf := func(t *testing.T, base http.RoundTripper) (e effects) {
+		tr := &transport{Base: base, Mode: awsretry.Adaptive, Backoff: contract.Delay(time.Second)}
+		tr.Observe = func(a awsretry.Attempt) { e.classes = append(e.classes, a.Class) }
+		req := httpfake.Request(t, t.Context(), "GET", nil)
+		req.URL.Scheme = "https"
+		r := send(tr, req)
+		if r.err == nil {
+			r.Body.Close()
+		}
+		state, _ := tr.State("service.example")
+		e.stop, e.tokens, e.limited = r.stop, state.Tokens, state.Limited
+		return e
+	}
+	for status := 400; status < 600; status++ {
+		inBubble(t, fmt.Sprint(status), func(t *testing.T) {
+			proxy := httpfake.Serve(t, "HTTP/1.1", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+			at, _ := url.Parse(proxy.URL)
+			proxy.Base.Proxy = http.ProxyURL(at)
+			got, want := effectsOf(t, proxy.Base), effectsOf(t, httpfake.Statuses(status))
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		})
+	}
 }

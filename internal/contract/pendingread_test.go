@@ -246,3 +246,72 @@ func TestBodyThatHangsOverAConnection(t *testing.T) {
 		}
 	}
 }
+
+// The writer of a pipe inside somebody's reader learns that the call is over: the
+// reader is closed, even during its Read, if that hangs for another second.
+func TestBodyThatHangsAfterTheCall(t *testing.T) {
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2", "h2c"} {
+		for _, tt := range []struct {
+			name    string
+			kept    int64 // MaxBodyBuffer
+			getBody func() (io.ReadCloser, error)
+		}{{"kept", 0, nil}, {"not kept", -1, nil}, {"GetBody", 0, getBodyOf("body")}} {
+			for _, end := range []string{"connection dies", "canceled", "timeout", "response is closed"} {
+				if protocol == "HTTP/1.1" && (end == "connection dies" || end == "response is closed") {
+					continue // net/http waits for the Read
+				}
+				inBubble(t, fmt.Sprintf("%s, %s, %s", protocol, tt.name, end), func(t *testing.T) {
+					read := make(chan struct{})
+					srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+						io.ReadFull(r.Body, make([]byte, len("begins")))
+						if end == "response is closed" {
+							w.(http.Flusher).Flush()
+						}
+						close(read)
+						io.Copy(io.Discard, r.Body)
+					})
+					tr := retryingOver(srv)
+					defer tr.CloseIdleConnections()
+					if tr.MaxBodyBuffer = tt.kept; end == "timeout" {
+						tr.AttemptTimeout = time.Minute
+					}
+					pr, pw := io.Pipe()
+					go io.WriteString(pw, "begins")
+					source := httpfake.NewBody(pr)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					req := srv.Request(t, "POST", source).WithContext(ctx)
+					req.GetBody = tt.getBody
+					go func() {
+						<-read
+						time.Sleep(time.Millisecond) // until the next Read hangs
+						switch end {
+						case "connection dies":
+							srv.Cut()
+						case "canceled":
+							cancel()
+						}
+					}()
+					r := send(tr, req)
+					if end == "response is closed" {
+						time.Sleep(time.Millisecond)
+						r.response(t).Body.Close()
+					} else if r.err == nil {
+						t.Fatal(r)
+					}
+					time.Sleep(time.Second - time.Millisecond)
+					if source.Closes() > 0 || !source.Reading() {
+						t.Errorf("after %v: closed %d times, reading: %v", r, source.Closes(), source.Reading())
+					}
+					time.Sleep(2 * time.Millisecond)
+					if source.Closes() != 1 || source.Reading() {
+						t.Errorf("a second after %v: closed %d times, reading: %v", r, source.Closes(), source.Reading())
+					}
+					if _, err := io.WriteString(pw, "more"); err != io.ErrClosedPipe {
+						t.Errorf("the writer gets %v", err)
+					}
+				})
+			}
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -111,6 +112,15 @@ func TestAttemptTimeout(t *testing.T) {
 	}
 }
 
+// use resolves the settings of a Transport, so that the next request may take the
+// fast path.
+func use(t *testing.T, tr *transport) {
+	t.Helper()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantNotSent(t, send(tr, httpfake.Request(t, canceled, "GET", nil)).err, awsretry.StopCanceled)
+}
+
 // The context of an attempt ends at the end of its body, with its Close, or
 // with the attempt if that has no body. That of a response that is retried has
 // ended before the retry.
@@ -130,30 +140,100 @@ func TestAttemptContextEndsWithTheBody(t *testing.T) {
 		{"error", fails(errReset), 0, false, false},
 		{"neither response nor error", fails(nil), 0, false, false},
 		{"204", responds(204), 0, false, false},
+		{"panic", panics, 0, false, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var attempts contexts
-			tr := retrying(attempts.of(t, func(req *http.Request) (*http.Response, error) {
-				if tt.size == 0 {
-					return tt.base(req, http.NoBody)
+		for _, timeout := range []time.Duration{time.Hour, 0} {
+			t.Run(fmt.Sprintf("%s, timeout %v", tt.name, timeout), func(t *testing.T) {
+				var attempts contexts
+				tr := retrying(attempts.of(t, func(req *http.Request) (*http.Response, error) {
+					if tt.size == 0 {
+						return tt.base(req, http.NoBody)
+					}
+					return tt.base(req, httpfake.NewBody(strings.NewReader(httpfake.Text(tt.size))))
+				}))
+				tr.AttemptTimeout, tr.MaxAttempts = timeout, 2
+				use(t, tr)
+				resp, err, panicked := tryRoundTrip(tr, httpfake.Request(t, t.Context(), "GET", nil))
+				if len(attempts) == 0 || panicked != (tt.name == "panic") {
+					t.Fatalf("%d attempts; panicked: %v; %v", len(attempts), panicked, err)
 				}
-				return tt.base(req, httpfake.NewBody(strings.NewReader(httpfake.Text(tt.size))))
-			}))
-			tr.AttemptTimeout, tr.MaxAttempts = time.Hour, 2
-			r := sendGet(t, tr)
-			if tt.lives && attempts[len(attempts)-1].Err() != nil {
-				t.Error("the context ends before the body")
-			}
-			switch {
-			case tt.closed:
-				r.Body.Close()
-			case tt.size > 0:
-				if n, err := io.Copy(io.Discard, r.Body); n != int64(tt.size) || err != nil {
-					t.Errorf("read %d, %v", n, err)
+				if tt.lives && attempts[len(attempts)-1].Err() != nil {
+					t.Error("the context ends before the body")
 				}
+				switch {
+				case tt.closed:
+					resp.Body.Close()
+				case tt.size > 0:
+					if n, err := io.Copy(io.Discard, resp.Body); n != int64(tt.size) || err != nil {
+						t.Errorf("read %d, %v", n, err)
+					}
+				}
+				attempts.wantEnded(t)
+			})
+		}
+	}
+}
+
+// Base derives contexts from that of an attempt as from any other, without a
+// goroutine for each. They end with it, or with the caller's and its cause. The
+// caller sees its own context.
+func TestContextsDerivedFromAnAttempt(t *testing.T) {
+	type key struct{}
+	for _, timeout := range []time.Duration{0, time.Hour} { // the first takes the fast path
+		for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
+			for _, end := range []string{"body", "caller"} {
+				inBubble(t, fmt.Sprintf("timeout %v, %s, ended by the %s", timeout, mode, end), func(t *testing.T) {
+					var derived []context.Context
+					ended := false
+					tr := retrying(func(req *http.Request) (*http.Response, error) {
+						ctx := req.Context()
+						if deadline, ok := ctx.Deadline(); ok != (timeout > 0) || ok && time.Until(deadline) != timeout {
+							t.Errorf("the deadline is %v, %v", deadline, ok)
+						}
+						goroutines := runtime.NumGoroutine()
+						within, stop := context.WithTimeout(context.WithValue(ctx, key{}, "inner"), time.Minute)
+						t.Cleanup(stop)
+						child, cancel := context.WithCancelCause(within)
+						t.Cleanup(func() { cancel(nil) })
+						context.AfterFunc(child, func() { ended = true })
+						if more := runtime.NumGoroutine() - goroutines; more != 0 {
+							t.Errorf("%d goroutines for the contexts", more)
+						}
+						derived = []context.Context{ctx, within, child}
+						return ok(req, httpfake.NewBody(strings.NewReader("body")))
+					})
+					tr.AttemptTimeout, tr.Mode = timeout, mode
+					use(t, tr)
+					ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "outer"))
+					defer cancel(nil)
+					req := httpfake.Request(t, ctx, "GET", nil)
+					resp := send(tr, req).response(t)
+					if derived[0] == ctx || derived[0].Value(key{}) != "outer" || derived[2].Value(key{}) != "inner" {
+						t.Errorf("the contexts are %v", derived)
+					}
+					if resp.Request != req {
+						t.Error("the response is not of the caller's request")
+					}
+					want := context.Canceled
+					if end == "caller" {
+						cancel(errGone)
+						want = errGone
+					} else {
+						resp.Body.Close()
+					}
+					synctest.Wait()
+					for i, ctx := range derived {
+						if ctx.Err() != context.Canceled || context.Cause(ctx) != want {
+							t.Errorf("context %d ended with %v, %v", i, ctx.Err(), context.Cause(ctx))
+						}
+					}
+					if !ended {
+						t.Error("AfterFunc did not run")
+					}
+					resp.Body.Close()
+				})
 			}
-			attempts.wantEnded(t)
-		})
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package neterr
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,7 +12,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -100,17 +103,33 @@ func NeverSent(err error) bool {
 	})
 }
 
-// ProxyStatus returns the 4xx status with which a proxy responded to CONNECT.
-// net/http makes an error of the status text alone.
+// ProxyStatus returns the status, 400 or above, with which a proxy responded to
+// CONNECT. net/http has no type for that, only an errors.New of the reason phrase.
+// (Transport.OnProxyConnectResponse sees the status, but that field is the
+// caller's.) The phrase has to be the whole text of such an error: wherever else
+// net/http quotes what a server sent, it says more. The phrase of a status without
+// a name is the one that servers in Go send. Phrases that a proxy made up are not
+// recognized.
 func ProxyStatus(err error) (status int, ok bool) {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	if reflect.TypeOf(err) != errorString {
+		return 0, false
+	}
 	text := err.Error()
-	for status := 400; text != "" && status < 500; status++ {
-		if text == http.StatusText(status) {
+	if text == "Bandwidth Limit Exceeded" { // of Apache and cPanel, in no RFC
+		return 509, true
+	}
+	for status := 400; status < 600; status++ {
+		if text == cmp.Or(http.StatusText(status), "status code "+strconv.Itoa(status)) {
 			return status, true
 		}
 	}
 	return 0, false
 }
+
+var errorString = reflect.TypeOf(errors.New(""))
 
 // SchemeMismatch makes err match http.ErrSchemeMismatch if an HTTP server
 // responded to HTTPS. http.Client does the same to the error of a Transport, but

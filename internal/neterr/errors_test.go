@@ -1,6 +1,7 @@
 package neterr
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -143,14 +144,71 @@ func (e sameText) Unwrap() error { return e.error }
 
 func TestProxyStatus(t *testing.T) {
 	for text, want := range map[string]int{
+		"Bad Request":                   400,
 		"Proxy Authentication Required": 407,
 		"Too Many Requests":             429,
-		"Service Unavailable":           0,
+		"Service Unavailable":           503,
+		"Bandwidth Limit Exceeded":      509,
+		"status code 529":               529,
+		"status code 429":               0, // it has a name
+		"status code 600":               0,
+		"Found":                         0, // no failure
 		"upstream: Not Found":           0,
 		"":                              0,
 	} {
-		if got, ok := ProxyStatus(errors.New(text)); got != want || ok != (want > 0) {
-			t.Errorf("%q: %d, %v; want %d", text, got, ok, want)
+		plain := errors.New(text)
+		for _, err := range []error{plain, &url.Error{Op: "Get", Err: plain}, fmt.Errorf("base: %w", plain)} {
+			if got, ok := ProxyStatus(err); got != want || ok != (want > 0) {
+				t.Errorf("%q: %d, %v; want %d", err, got, ok, want)
+			}
+		}
+		for _, err := range []error{&http.ProtocolError{ErrorString: text}, errors.Join(plain), sameText{io.EOF}} {
+			if got, ok := ProxyStatus(err); ok {
+				t.Errorf("%T, %q: %d", err, err, got)
+			}
+		}
+	}
+}
+
+// What a server or a proxy sends in another place than its status is no status.
+func TestProxyStatusOfOtherTexts(t *testing.T) {
+	for _, phrase := range []string{"Too Many Requests", "Forbidden"} {
+		for _, sent := range []string{
+			phrase + "\r\n\r\n",
+			"HTTP/1.1 " + phrase + "\r\n\r\n",
+			"HTTP/1.1 429" + phrase + "\r\n\r\n",
+			"HTTP/1.1 200 OK\r\n" + phrase + "\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: " + phrase + "\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nContent-Length: " + phrase + "\r\n\r\n",
+			"HTTP/1.1 200 " + phrase + "\r\n\r\n" + phrase,
+		} {
+			for _, scheme := range []string{"http", "https"} {
+				base := &http.Transport{
+					Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy.example"}),
+					DialContext: func(context.Context, string, string) (net.Conn, error) {
+						client, server := net.Pipe()
+						go func() {
+							defer server.Close()
+							http.ReadRequest(bufio.NewReader(server))
+							io.WriteString(server, sent)
+						}()
+						return client, nil
+					},
+				}
+				req, err := http.NewRequestWithContext(t.Context(), "GET", scheme+"://service.example", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp, err := base.RoundTrip(req)
+				if err == nil {
+					_, err = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+				if status, ok := ProxyStatus(err); ok {
+					t.Errorf("%s, %q: %v is status %d", scheme, sent, err, status)
+				}
+				base.CloseIdleConnections()
+			}
 		}
 	}
 }

@@ -23,7 +23,8 @@ import (
 //
 // The caller's reader is closed once: when GetBody replaces it, when the call is
 // over and the last copy is closed or at its end, or when the call has failed.
-// So nothing waits for a Base that never closes its copies.
+// So nothing waits for a Base that never closes its copies. A Read in progress is
+// waited for, for up to a second after the call.
 //
 // The zero Body has no request. A Body must be used by one goroutine. Its copies
 // may be read and closed by others.

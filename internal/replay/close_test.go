@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"example.com/awsretry/internal/httpfake"
 )
@@ -59,6 +60,79 @@ func TestCloseAfterTheRead(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A Read that takes longer than a second after the call is ended by Close of the
+// caller's reader, which comes once. A panic of that Close ends there.
+func TestCloseOfAReadThatHangs(t *testing.T) {
+	for _, kind := range []string{"stream", "GetBody", "file", "Close panics", "Close does not end the Read"} {
+		for _, by := range []string{"Base, then the call", "the call", "the call, then Base"} {
+			t.Run(kind+", closed by "+by, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					pr, pw := io.Pipe()
+					defer pw.Close()
+					body := httpfake.NewBody(pr)
+					req := httpfake.Request(t, t.Context(), "PUT", body)
+					switch kind {
+					case "GetBody":
+						req.GetBody = func() (io.ReadCloser, error) { t.Error("GetBody is called"); return nil, io.EOF }
+					case "file":
+						req.Body, req.ContentLength = sizedHanging{body}, 10
+					case "Close panics":
+						req.Body = struct {
+							io.Reader
+							io.Closer
+						}{body, closeFunc(func() error { body.Close(); panic("close") })}
+					case "Close does not end the Read":
+						hangs, end := context.WithCancel(t.Context())
+						defer end()
+						body = hanging(hangs)
+						req.Body = body
+					}
+					b, out := shared(req, 100, by == "Base, then the call") // which then claims the Close
+					go out.Body.Read(make([]byte, 1))
+					synctest.Wait()
+					if by == "Base, then the call" {
+						out.Body.Close()
+						time.Sleep(time.Hour) // the call goes on
+						wantCloses(t, body, 0)
+					}
+					b.Release(true)
+					if by == "the call, then Base" {
+						out.Body.Close()
+					}
+					time.Sleep(hangTime - 1)
+					wantCloses(t, body, 0)
+					time.Sleep(2 * time.Nanosecond)
+					if body.Closes() != 1 || body.Reading() != (kind == "Close does not end the Read") {
+						t.Errorf("closed %d times, reading: %v", body.Closes(), body.Reading())
+					}
+					out.Body.Close()
+					time.Sleep(time.Hour)
+					if body.Closes() != 1 {
+						t.Errorf("closed %d times", body.Closes())
+					}
+				})
+			})
+		}
+	}
+}
+
+type closeFunc func() error
+
+func (f closeFunc) Close() error { return f() }
+
+// A Read that returns in time after the call closes the caller's reader itself.
+func TestCloseAfterASlowRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, out, body := streamed(t, httpfake.SlowReader(t.Context(), hangTime-1, strings.NewReader("slow")), 100)
+		b := out.Body.(*copied).stream
+		go out.Body.Read(make([]byte, 1))
+		synctest.Wait()
+		b.release(true)
+		time.Sleep(time.Hour)
+		wantCloses(t, body, 1)
+	})
 }
 
 // A file and a pipe are closed at once, which ends the Read.

@@ -120,7 +120,8 @@ func (c *copied) empty(kept int) bool {
 
 // Close ends a Read of the copy in progress. It also closes the caller's reader
 // if no other attempt can follow, because nothing is kept or the call is over.
-// If the caller's reader is being read, it is closed after that Read.
+// If the caller's reader is being read, it is closed after that Read, unless that
+// hangs.
 func (c *copied) Close() error {
 	return closeNow(c.end())
 }

@@ -77,7 +77,7 @@ func (f *file) reopen() (io.ReadCloser, error) {
 
 func (f *file) release(failed bool) {
 	f.mu.Lock()
-	f.over = true
+	f.endCall()
 	s, _ := f.current.(*section)
 	var toClose io.Closer
 	if failed || s == nil || s.closed || s.ended {
@@ -181,7 +181,7 @@ func (s *section) note(at int64, err error) error {
 
 // Close also closes the caller's reader if the call is over and s is the copy
 // of the last attempt. If the caller's reader is being read, it is closed after
-// that Read.
+// that Read, unless that hangs.
 func (s *section) Close() error { return closeNow(s.close()) }
 
 // close marks s closed. It returns what must be closed, or nil.

@@ -5,11 +5,18 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 )
+
+// hangTime is how long a Read may still take after the call, until it is taken
+// to hang.
+const hangTime = time.Second
 
 // A source is the caller's reader, or one from its GetBody. It is closed once,
 // and not during a Read, because a reader may still use what its Close releases.
-// The exception is a reader whose Close is known to end a Read.
+// The exceptions are a reader whose Close is known to end a Read, and a Read that
+// hangs after the call: http.Request.Body says that Close ends a Read, and only
+// Close tells the writer of a pipe that nobody reads any more.
 type source struct {
 	io.ReadCloser
 
@@ -19,6 +26,8 @@ type source struct {
 	reads   int        // in progress
 	closed  bool       // or the last of the Reads in progress will close it
 	late    bool       // the last of the Reads in progress closes it
+
+	hanging *time.Timer // runs while late, after the call; closes the source
 }
 
 // claimClose marks the source closed. The caller must close the result, unless
@@ -32,7 +41,44 @@ func (s *source) claimClose() io.Closer {
 	s.closed = true
 	if s.reads > 0 && !closeEndsRead(s.ReadCloser) {
 		s.late = true
+		s.limitRead()
 		return nil
+	}
+	return s.ReadCloser
+}
+
+// endCall marks the call ended. It requires that mu is held.
+func (s *source) endCall() {
+	s.over = true
+	s.limitRead()
+}
+
+// limitRead limits how long the last Read may take once the call has ended. It
+// requires that mu is held.
+func (s *source) limitRead() {
+	if s.over && s.late && s.hanging == nil {
+		s.hanging = time.AfterFunc(hangTime, s.closeDuringRead)
+	}
+}
+
+// closeDuringRead closes a source whose Read hangs.
+func (s *source) closeDuringRead() {
+	s.mu.Lock()
+	toClose := s.takeLate()
+	s.mu.Unlock()
+	defer func() { _ = recover() }() // a panic here would end the process
+	_ = closeNow(toClose)
+}
+
+// takeLate returns what the last of the Reads in progress was to close, or nil.
+// The caller must close it after unlocking mu. takeLate requires that mu is held.
+func (s *source) takeLate() io.Closer {
+	if !s.late {
+		return nil
+	}
+	s.late = false
+	if s.hanging != nil {
+		s.hanging.Stop()
 	}
 	return s.ReadCloser
 }
@@ -44,11 +90,10 @@ func (s *source) enter() { s.reads++ }
 // unlocking mu. leave requires that mu is held.
 func (s *source) leave() io.Closer {
 	s.reads--
-	if s.reads > 0 || !s.late {
+	if s.reads > 0 {
 		return nil
 	}
-	s.late = false
-	return s.ReadCloser
+	return s.takeLate()
 }
 
 // closeEndsRead reports whether Close may be called during a Read of r, and

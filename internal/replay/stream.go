@@ -152,7 +152,7 @@ func (s *stream) release(failed bool) { _ = closeNow(s.finish(failed)) }
 func (s *stream) finish(failed bool) (toClose io.Closer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
+	s.endCall()
 	c, _ := s.current.(*copied)
 	if c != nil {
 		if failed {

@@ -53,7 +53,8 @@ type Context struct {
 	stall      time.Duration // 0: none
 	stallTimer *time.Timer   // runs during a Read of the body; nil before Bind, and without a stall
 
-	body boundBody // after Bind
+	body    boundBody    // after Bind
+	request http.Request // after Copy
 }
 
 // NewContext returns a context with a timeout, which begins with Start. stall
@@ -61,6 +62,34 @@ type Context struct {
 func NewContext(parent context.Context, timeout, stall time.Duration) *Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	return &Context{Context: ctx, Parent: parent, cancel: cancel, timeout: timeout, stall: stall}
+}
+
+// Copy returns a shallow copy of req with the context c. The copy is a part of c,
+// so Copy costs no allocation, and may be called once.
+func (c *Context) Copy(req *http.Request) *http.Request {
+	c.request = *req.WithContext(c)
+	return &c.request
+}
+
+// Send sends req, whose context is c, through rt. The timeout begins. The context
+// ends with the body of the response, or at once if there is none or rt panics.
+func (c *Context) Send(rt http.RoundTripper, req *http.Request) (*http.Response, error) {
+	c.Start()
+	bound := false
+	defer func() {
+		if !bound {
+			c.End()
+		}
+	}()
+	resp, err := rt.RoundTrip(req)
+	switch {
+	case err != nil:
+		err = c.Explain(err)
+	case resp != nil:
+		c.Bind(resp)
+		bound = true
+	}
+	return resp, err
 }
 
 // Start begins the timeout. It is called once.
