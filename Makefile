@@ -29,9 +29,8 @@ GOVULNCHECK := v1.1.4
 # Checked apart from the platform at hand. The library has no assembly and little that depends on the system.
 PLATFORMS := windows/amd64 darwin/arm64 freebsd/amd64 plan9/amd64 linux/386 js/wasm
 COMMAND_PLATFORMS := windows/amd64 darwin/arm64
-# The go line of the root's go.mod, and the modules that have it too.
-OLDEST_GO := go1.25.5
-OLDEST_MODULES := . otelretry awssdk fleet
+# The modules that make compat tests with the Go of their go.mod.
+OLDEST_MODULES := . retryablehttp otelretry awssdk fleet
 FUZZTIME ?= 10s
 CHAOS ?= 60s
 
@@ -90,7 +89,7 @@ needs: # Says before the work begins what is missing and what will be downloaded
 
 compat: ## The library on 32 bits, and on the oldest Go that it supports, which is downloaded (about 2 minutes)
 	@echo "== go test on linux/386"; GOARCH=386 go test -vet=off ./...
-	@for m in $(OLDEST_MODULES); do echo "== go test with $(OLDEST_GO), $$m"; (cd $$m && GOTOOLCHAIN=$(OLDEST_GO) go test -vet=off ./...); done
+	@for m in $(OLDEST_MODULES); do go=$$(awk '$$1 == "go" {print $$1 $$2}' $$m/go.mod); echo "== go test with $$go, $$m"; (cd $$m && GOTOOLCHAIN=$$go go test -vet=off ./...); done
 
 format:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi

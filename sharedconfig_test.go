@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -63,8 +64,8 @@ func TestResolveEnvironment(t *testing.T) {
 		mode     = "AWS_RETRY_MODE"
 		attempts = "AWS_MAX_ATTEMPTS"
 		revision = "AWS_NEW_RETRIES_2026"
-		tooMany  = " and at most 9223372036854775807"
 	)
+	tooMany := fmt.Sprint(" and at most ", math.MaxInt)
 	home := t.TempDir() // without files
 	for _, tt := range []struct{ variable, value, want string }{
 		{mode, " \t", "standard, 3, classic"},

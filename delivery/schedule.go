@@ -77,9 +77,7 @@ const spread = 0.1
 
 // jittered returns the delay before retry n with jitter: from spread below the
 // delay at random 0 to spread above it at 1, but not below minDelayTarget.
-// Except in the fixed policies, it is also not above maxDelayTarget, and the
-// sum of all delays is at most 3,600 s. The fixed policies keep their average
-// length.
+// Except in the fixed policies, the sum of all delays is at most 3,600 s.
 func (s *schedule) jittered(n int, random float64) time.Duration {
 	delay := float64(s.delay(n))
 	if delay == 0 {
@@ -87,7 +85,7 @@ func (s *schedule) jittered(n int, random float64) time.Duration {
 	}
 	least, most := max((1-spread)*delay, float64(s.lo)), (1+spread)*delay
 	if !s.fixed {
-		most = min(most, float64(s.hi), delay*max(1, float64(maxTotal)/float64(s.total())))
+		most = min(most, delay*max(1, float64(maxTotal)/float64(s.total())))
 	}
 	return toDuration(math.Floor(least + random*(most-least)))
 }

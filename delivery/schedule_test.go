@@ -114,8 +114,9 @@ func TestBackoffFunctionsRiseFromMinimumToMaximum(t *testing.T) {
 	}
 }
 
-// The limits of a policy are those of its delays with jitter too, to the
-// nanosecond, for any policy that is valid.
+// Any valid policy has jitter, also where its two targets are equal. With it,
+// no delay is below minDelayTarget, and the sum stays within 3,600 s, to the
+// nanosecond.
 func TestJitterKeepsTheLimits(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	functions := []BackoffFunction{Arithmetic, Exponential, Geometric, Linear}
@@ -134,31 +135,47 @@ func TestJitterKeepsTheLimits(t *testing.T) {
 		}
 		valid++
 		s := p.schedule()
-		for _, most := range []float64{0, math.Nextafter(1, 0)} {
-			var sum time.Duration
-			for n := range s.retries() {
-				delay, got := s.delay(n), s.jittered(n, most)
-				if delay > 0 && (got < s.lo || got > s.hi) || (got-delay).Abs() > delay/10+1 {
-					t.Fatalf("%+v: retry %d has a delay of %v in place of %v", s, n, got, delay)
-				}
-				sum += got
+		var sum time.Duration
+		for n := range s.retries() {
+			delay, low, high := s.delay(n), s.jittered(n, 0), s.jittered(n, 1)
+			if want := max(delay*9/10, min(delay, s.lo)); (low-want).Abs() > 1 || delay > 0 && low < s.lo {
+				t.Fatalf("%+v: retry %d waits %v at least, want %v", s, n, low, want)
 			}
-			if sum > maxTotal {
-				t.Fatalf("%+v: all delays are %v", s, sum)
+			// The rest of 3,600 s is shared in proportion to the delays.
+			room := time.Duration(float64(delay) * float64(maxTotal-s.total()) / max(1, float64(s.total())))
+			if want := delay + min(delay/10, room); (high - want).Abs() > 1 {
+				t.Fatalf("%+v: retry %d waits %v at most, want %v", s, n, high, want)
 			}
+			sum += high
+		}
+		if sum > maxTotal {
+			t.Fatalf("%+v: all delays are up to %v", s, sum)
 		}
 	}
 }
 
 func TestJittered(t *testing.T) {
-	s := CustomerManaged().schedule()
-	for random, want := range map[float64]time.Duration{
-		0:   540 * time.Second,
-		0.5: 600 * time.Second,
-		1:   660 * time.Second,
+	const s = time.Second
+	for _, test := range []struct {
+		name          string
+		policy        *Policy
+		retry         int
+		least, middle time.Duration
+		most          time.Duration
+	}{
+		{"default", nil, 0, 20 * s, 21 * s, 22 * s},
+		{"default, the last", nil, 2, 20 * s, 21 * s, 22 * s},
+		{"no delay", AWSManaged(), 0, 0, 0, 0},
+		{"minDelayTarget", AWSManaged(), 3, s, 1050 * time.Millisecond, 1100 * time.Millisecond},
+		{"maxDelayTarget", AWSManaged(), 100, 18 * s, 20 * s, 22 * s},
+		{"over 3,600 s", CustomerManaged(), 49, 540 * s, 600 * s, 660 * s},
+		{"3,600 s", testPolicy(t, `"minDelayTarget":36,"maxDelayTarget":36,"numRetries":100`), 9, 36 * s, 36 * s, 36 * s},
 	} {
-		if got := s.jittered(49, random); (got - want).Abs() > time.Microsecond {
-			t.Errorf("600 s became %v at %v, want %v", got, random, want)
+		for random, want := range map[float64]time.Duration{0: test.least, 0.5: test.middle, 1: test.most} {
+			schedule := test.policy.schedule()
+			if got := schedule.jittered(test.retry, random); (got - want).Abs() > time.Microsecond {
+				t.Errorf("%s: %v at %v, want %v", test.name, got, random, want)
+			}
 		}
 	}
 }

@@ -54,12 +54,10 @@ type Transport struct {
 
 	// Jitter randomizes the policy's delays. Its result is limited to between 0
 	// and the delay. nil: each delay is spread by a tenth to either side, but
-	// not below minDelayTarget, not above maxDelayTarget, and not so far that
-	// all delays together may exceed 3,600 s. So where the two targets are
-	// equal, as in the default policy, no delay is random, and deliveries that
-	// failed together are retried together; set a Jitter if an endpoint gets
-	// many. The delays of AWSManaged and CustomerManaged may exceed
-	// maxDelayTarget, so that these schedules keep their length.
+	// not below minDelayTarget, and not so far that all delays together may
+	// exceed 3,600 s. It may exceed maxDelayTarget by a tenth: the default
+	// policy waits 20 to 22 s. Only where the delays already add up to 3,600 s
+	// is none longer.
 	Jitter awsretry.Jitter
 
 	// DeadLetter is called once when a delivery has failed for good, before

@@ -130,7 +130,7 @@ func TestContentTypeSent(t *testing.T) {
 }
 
 func TestJitter(t *testing.T) {
-	policy := testPolicy(t, `"minDelayTarget":10,"maxDelayTarget":60,"numRetries":100,"numMinDelayRetries":100`)
+	policy := testPolicy(t, `"minDelayTarget":10,"maxDelayTarget":10,"numRetries":100`)
 	delays := func(jitter awsretry.Jitter) (delays []time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
 			end := responding(503)

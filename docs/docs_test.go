@@ -146,6 +146,28 @@ func TestArchitectureNamesExistingFiles(t *testing.T) {
 	}
 }
 
+// TestGoLines holds the go.mod files to the first release of a Go version, since
+// a go line raises that of every user, and the README to what they say.
+func TestGoLines(t *testing.T) {
+	readme := readText(t, "README.md")
+	var files []string
+	for _, pattern := range []string{"go.mod", "*/go.mod", "*/*/go.mod"} {
+		more, _ := filepath.Glob(pattern)
+		files = append(files, more...)
+	}
+	if len(files) < 10 {
+		t.Errorf("only %d go.mod files", len(files))
+	}
+	for _, file := range files {
+		line := regexp.MustCompile(`(?m)^go (1\.\d+)\.0$`).FindStringSubmatch(readText(t, file))
+		if line == nil {
+			t.Errorf("%s has no go line of a first release, such as 1.25.0", file)
+		} else if !strings.Contains(readme, "Go "+line[1]) {
+			t.Errorf("the README does not say that %s needs Go %s", file, line[1])
+		}
+	}
+}
+
 // TestDocsLinksLeadSomewhere follows the links of the pages to files and to
 // headings.
 func TestDocsLinksLeadSomewhere(t *testing.T) {

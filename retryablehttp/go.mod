@@ -1,6 +1,6 @@
 module example.com/awsretry/retryablehttp
 
-go 1.25.5
+go 1.25.0
 
 replace example.com/awsretry => ../
 

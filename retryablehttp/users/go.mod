@@ -8,9 +8,12 @@ replace (
 )
 
 require (
+	github.com/digitalocean/godo v1.237.0
 	github.com/hashicorp/go-tfe v1.111.2
 	github.com/hashicorp/vault/api v1.23.0
+	github.com/vultr/govultr/v3 v3.34.0
 	gitlab.com/gitlab-org/api/client-go v1.46.0
+	golang.org/x/oauth2 v0.34.0
 )
 
 require (
@@ -37,7 +40,6 @@ require (
 	github.com/x448/float16 v0.8.4 // indirect
 	golang.org/x/crypto v0.45.0 // indirect
 	golang.org/x/net v0.47.0 // indirect
-	golang.org/x/oauth2 v0.34.0 // indirect
 	golang.org/x/sync v0.19.0 // indirect
 	golang.org/x/sys v0.39.0 // indirect
 	golang.org/x/text v0.32.0 // indirect

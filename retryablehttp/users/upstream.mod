@@ -5,9 +5,12 @@ go 1.26.0
 replace example.com/awsretry => ../../
 
 require (
+	github.com/digitalocean/godo v1.237.0
 	github.com/hashicorp/go-tfe v1.111.2
 	github.com/hashicorp/vault/api v1.23.0
+	github.com/vultr/govultr/v3 v3.34.0
 	gitlab.com/gitlab-org/api/client-go v1.46.0
+	golang.org/x/oauth2 v0.34.0
 )
 
 require (
@@ -31,7 +34,6 @@ require (
 	github.com/ryanuber/go-glob v1.0.0 // indirect
 	golang.org/x/crypto v0.45.0 // indirect
 	golang.org/x/net v0.47.0 // indirect
-	golang.org/x/oauth2 v0.34.0 // indirect
 	golang.org/x/sync v0.19.0 // indirect
 	golang.org/x/sys v0.39.0 // indirect
 	golang.org/x/text v0.32.0 // indirect

@@ -21,9 +21,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/digitalocean/godo"
 	"github.com/hashicorp/go-tfe"
 	vault "github.com/hashicorp/vault/api"
+	"github.com/vultr/govultr/v3"
 	gitlab "gitlab.com/gitlab-org/api/client-go"
+	"golang.org/x/oauth2"
 )
 
 // A fault is what a server does instead of its response.
@@ -66,7 +69,7 @@ func newService(t *testing.T, good map[string]string, faults ...fault) *service 
 			w.WriteHeader(f.status)
 			io.WriteString(w, f.body)
 		case ok:
-			w.Header().Set("Content-Type", "application/vnd.api+json")
+			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, strings.ReplaceAll(body, "FAULTS", ""))
 		default:
 			w.WriteHeader(404)
@@ -145,6 +148,37 @@ var users = []user{
 			return u.Username, nil
 		},
 	},
+	{
+		"godo", "/v2/domains", map[string]string{"POST /v2/domains": `FAULTS{"domain": {"name": "a.example"}}`},
+		func(ctx context.Context, url string) (string, error) {
+			lo, hi := 0.001, 0.002
+			c, err := godo.New(oauth2.NewClient(ctx, oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "t"})),
+				godo.SetBaseURL(url), godo.WithRetryAndBackoffs(godo.RetryConfig{RetryMax: 2, RetryWaitMin: &lo, RetryWaitMax: &hi}))
+			if err != nil {
+				return "", err
+			}
+			domain, resp, err := c.Domains.Create(ctx, &godo.DomainCreateRequest{Name: "a.example"})
+			if err != nil {
+				return fmt.Sprintf("a response: %t", resp != nil), err
+			}
+			return domain.Name, nil
+		},
+	},
+	{
+		"govultr", "/v2/domains", map[string]string{"POST /v2/domains": `FAULTS{"domain": {"domain": "a.example"}}`},
+		func(ctx context.Context, url string) (string, error) {
+			c := govultr.NewClient(nil)
+			c.SetRateLimit(2 * time.Millisecond)
+			if err := c.SetBaseURL(url); err != nil {
+				return "", err
+			}
+			domain, _, err := c.Domain.Create(ctx, &govultr.DomainReq{Domain: "a.example"})
+			if err != nil {
+				return "", err
+			}
+			return domain.Domain, nil
+		},
+	},
 }
 
 var faults = []struct {
@@ -188,7 +222,7 @@ func results(t *testing.T) map[string]string {
 				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 				defer cancel()
 				result, err := u.call(ctx, s.URL)
-				text := fmt.Sprintf("%d attempts, %q", s.attempts(u.path), result)
+				text := fmt.Sprintf("%d attempts with %d bytes, %q", s.attempts(u.path), s.bytes.Load(), result)
 				if err != nil {
 					text += ", error: " + strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), s.URL, "URL")), " ")
 				}
