@@ -39,7 +39,7 @@ func seeTraits() traits {
 	) {
 		return out, metadata, &p
 	})
-	loop.HandleFinalize(context.Background(), middleware.FinalizeInput{}, fails) // fails
+	_, _, _ = loop.HandleFinalize(context.Background(), middleware.FinalizeInput{}, fails)
 	return traits{from0: p.from0, header: p.asked, firstOnly: p.released == 1}
 }
 
