@@ -91,6 +91,22 @@ compat: ## The library on 32 bits, and on the oldest Go that it supports, which 
 	@echo "== go test on linux/386"; GOARCH=386 go test -vet=off ./...
 	@for m in $(OLDEST_MODULES); do go=$$(awk '$$1 == "go" {print $$1 $$2}' $$m/go.mod); echo "== go test with $$go, $$m"; (cd $$m && GOTOOLCHAIN=$$go go test -vet=off ./...); done
 
+# The first version has the oldest loop that awssdk is for, and v1.47.5 the last one that an environment variable selects.
+SDK := github.com/aws/aws-sdk-go-v2
+SDK_VERSIONS := v1.44.0 v1.47.5 v1.48.0 latest
+sdk-newest: ## The tests of awssdk with the newest AWS SDK and older ones, which are downloaded; no file of the checkout changes
+	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
+	for version in $(SDK_VERSIONS); do \
+		cp awssdk/go.mod "$$copy/sdk.mod"; cp awssdk/go.sum "$$copy/sdk.sum"; \
+		(cd awssdk; export GOFLAGS="-modfile=$$copy/sdk.mod"; \
+			go mod edit -replace example.com/awsretry=$(CURDIR) && \
+			go get $(SDK)/service/dynamodb@latest $(SDK)/service/sqs@latest $(SDK)@latest && \
+			go get $(SDK)@$$version && go mod tidy) 2>"$$copy/log" || { cat "$$copy/log"; exit 1; }; \
+		(cd awssdk; export GOFLAGS="-modfile=$$copy/sdk.mod"; \
+			echo "== go test awssdk with $$(go list -m $(SDK) $(SDK)/service/dynamodb $(SDK)/service/sqs | tr '\n' ' ')"; \
+			go test ./...); \
+	done
+
 format:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 
@@ -165,4 +181,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fuzz
+.PHONY: help demo test check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fuzz

@@ -394,8 +394,8 @@ func (t *Transport) Validate() error {
 	default:
 		fault("Mode is %q; it must be %q, %q or %q, or empty for %[2]q", t.Mode, Standard, Adaptive, Legacy)
 	}
-	if t.Revision != Classic && t.Revision != Revision2026 {
-		fault("Revision is %d; it must be Classic or Revision2026", t.Revision)
+	if t.Revision < DefaultRevision || t.Revision > Revision2026 {
+		fault("Revision is %d; it must be Classic or Revision2026, or 0 for Classic", t.Revision)
 	}
 	if t.MaxAttempts < 0 {
 		fault("MaxAttempts is %d; it must be above 0, where 1 means no retry, or 0 for the mode's default",

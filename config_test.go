@@ -120,7 +120,8 @@ func TestDefaultBase(t *testing.T) {
 
 func TestStrings(t *testing.T) {
 	for value, want := range map[fmt.Stringer]string{
-		awsretry.Classic: "classic", awsretry.Revision2026: "2026", awsretry.Revision(2): "unknown revision",
+		awsretry.DefaultRevision: "default", awsretry.Classic: "classic", awsretry.Revision2026: "2026",
+		awsretry.Revision(3): "unknown revision",
 		awsretry.CubicPacing: "cubic", awsretry.ScaledPacing: "scaled", awsretry.Pacing(7): "Pacing(7)",
 		awsretry.Success: "success", awsretry.Permanent: "permanent", awsretry.Transient: "transient",
 		awsretry.Timeout: "timeout", awsretry.Throttled: "throttled", awsretry.Class(99): "unknown class",

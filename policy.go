@@ -27,16 +27,21 @@ type Revision int
 
 // The revisions.
 const (
+	// DefaultRevision is Classic in a Transport, and in package awssdk the
+	// revision of the SDK that the program is compiled with.
+	DefaultRevision Revision = iota
 	// Classic has the rules of the AWS documents.
-	Classic Revision = iota
-	// Revision2026 has the rules that the AWS SDKs announced for 2026: shorter
-	// delays, other costs, and the header x-amz-retry-after.
+	Classic
+	// Revision2026 has the rules of the AWS SDKs of 2026, "Retry Behavior 2.1":
+	// shorter delays, other costs, and the header x-amz-retry-after.
 	Revision2026
 )
 
-// String returns "classic" or "2026".
+// String returns "default", "classic" or "2026".
 func (r Revision) String() string {
 	switch r {
+	case DefaultRevision:
+		return "default"
 	case Classic:
 		return "classic"
 	case Revision2026:

@@ -65,23 +65,26 @@ type Source struct {
 type Settings struct {
 	Mode        Mode     // never ""
 	MaxAttempts int      // attempts in all, the first included; the mode's default if nothing sets it
-	Revision    Revision // Revision2026 if AWS_NEW_RETRIES_2026 is true
+	Revision    Revision // Revision2026 if AWS_NEW_RETRIES_2026 is true, otherwise Classic
 
 	ModeFrom, MaxAttemptsFrom, RevisionFrom string
 }
 
 // Load returns a new Transport with the Mode, MaxAttempts and Revision of src.
 // MaxAttempts is 0 if nothing sets it, so that it follows a Mode that the
-// caller sets later. All other fields are zero. The errors are those of
-// [Source.Resolve].
+// caller sets later, and so is Revision. All other fields are zero. The errors
+// are those of [Source.Resolve].
 func Load(src Source) (*Transport, error) {
 	s, err := src.Resolve()
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{Mode: s.Mode, Revision: s.Revision}
+	t := &Transport{Mode: s.Mode}
 	if s.MaxAttemptsFrom != fromDefault {
 		t.MaxAttempts = s.MaxAttempts
+	}
+	if s.RevisionFrom != fromDefault {
+		t.Revision = s.Revision
 	}
 	return t, nil
 }

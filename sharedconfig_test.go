@@ -320,9 +320,10 @@ func TestLoad(t *testing.T) {
 		env  map[string]string
 		want string // or the beginning of the error
 	}{
-		{nil, "standard 0 classic"},
-		{map[string]string{"AWS_RETRY_MODE": "legacy"}, "legacy 0 classic"},
-		{map[string]string{"AWS_MAX_ATTEMPTS": "3"}, "standard 3 classic"},
+		{nil, "standard 0 default"},
+		{map[string]string{"AWS_RETRY_MODE": "legacy"}, "legacy 0 default"},
+		{map[string]string{"AWS_MAX_ATTEMPTS": "3"}, "standard 3 default"},
+		{map[string]string{"AWS_NEW_RETRIES_2026": "false"}, "standard 0 classic"},
 		{map[string]string{"AWS_NEW_RETRIES_2026": "true", "AWS_PROFILE": "p"}, "adaptive 9 2026"},
 		{map[string]string{"AWS_MAX_ATTEMPTS": "0"}, `<nil> awsretry: environment AWS_MAX_ATTEMPTS is "0"`},
 	} {

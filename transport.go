@@ -49,8 +49,8 @@ type Transport struct {
 	// Mode is the set of retry rules. Empty means Standard.
 	Mode Mode
 
-	// Revision is the revision of these rules. The zero value is Classic, the
-	// rules of the AWS documents.
+	// Revision is the revision of these rules. DefaultRevision, the zero value,
+	// means Classic, the rules of the AWS documents.
 	Revision Revision
 
 	// MaxAttempts is how often a request may be sent, the first attempt

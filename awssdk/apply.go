@@ -40,7 +40,7 @@ func (applied) MaxAttempts() int { return unlimited }
 // RetryDelay limits the attempts of a client that has cfg.Retryer but not
 // cfg.APIOptions.
 func (r applied) RetryDelay(attempt int, err error) (time.Duration, error) {
-	if made := r.attemptsMade(attempt); r.attemptOf(err) == nil && made >= r.attempts {
+	if made := r.loopAt(attempt).attemptsMade(attempt); made >= r.attempts && r.attemptOf(err) == nil {
 		return 0, refusal(context.Background(), made, awsretry.StopMaxAttempts, err)
 	}
 	return r.Retryer.RetryDelay(attempt, err)
@@ -49,8 +49,8 @@ func (r applied) RetryDelay(attempt int, err error) (time.Duration, error) {
 // retryID is the name of the SDK's retry loop in the middleware stack.
 const retryID = "Retry"
 
-// headerID is the name of a middleware of older service modules that sets the
-// header of an attempt again. The retry loop has set it.
+// headerID is the name of a middleware of older modules that sets the header of
+// an attempt. In newer ones the retry loop does so.
 const headerID = "RetryMetricsHeader"
 
 // The names of our middlewares.
@@ -68,7 +68,7 @@ func (r *Retryer) addMiddlewares(stack *middleware.Stack) error {
 	if _, ok := steps.Get(retryID); !ok {
 		return nil
 	}
-	for _, id := range []string{callID, attemptID, headerID} {
+	for _, id := range []string{callID, attemptID} {
 		if _, ok := steps.Get(id); ok {
 			if _, err := steps.Remove(id); err != nil {
 				return fmt.Errorf("awssdk: %w", err)
@@ -80,7 +80,11 @@ func (r *Retryer) addMiddlewares(stack *middleware.Stack) error {
 		return fmt.Errorf("awssdk: %w", err)
 	}
 	inside := middleware.FinalizeMiddlewareFunc(attemptID, handleAttempt)
-	if err := steps.Insert(inside, retryID, middleware.After); err != nil {
+	header := retryID
+	if _, ok := steps.Get(headerID); ok {
+		header = headerID
+	}
+	if err := steps.Insert(inside, header, middleware.After); err != nil {
 		return fmt.Errorf("awssdk: %w", err)
 	}
 	return nil

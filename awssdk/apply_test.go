@@ -161,6 +161,9 @@ func TestStackWithoutRetries(t *testing.T) {
 // TestVectors has the calls of Revision2026.
 func TestLongPoll(t *testing.T) {
 	each(t, func(t *testing.T, apply bool) {
+		if !apply && seeTraits().header {
+			t.Skip("the SDK's loop delays the long polls of its own clients only")
+		}
 		r := mustRetryer(t, Config{
 			Quota:    awsretry.QuotaConfig{Capacity: 1},
 			LongPoll: func(ctx context.Context) bool { return awsmiddleware.GetOperationName(ctx) == "ReceiveMessage" },

@@ -3,17 +3,20 @@ package awssdk
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// An attemptError is the error of an attempt whose call is known. The methods
-// of a Retryer that have no context find the call in it.
+// An attemptError is an attempt that failed, of a call that is known. The
+// methods of a Retryer that have no context find it by its error. It is itself
+// the error where that does not identify it.
 type attemptError struct {
 	err    error
-	call   *call // nil once it has ended
+	shown  error // what the SDK gets: err or the attemptError
+	call   *call
 	number int
 	class  awsretry.Class
 	once   bool          // the request body cannot be sent again
@@ -24,15 +27,46 @@ type attemptError struct {
 func (a *attemptError) Error() string { return a.err.Error() }
 func (a *attemptError) Unwrap() error { return a.err }
 
-// attemptOf returns the attempt of a call of r that failed with err, or nil if
-// Apply did not configure the client.
-func (r *Retryer) attemptOf(err error) *attemptError {
-	var a *attemptError
-	if !errors.As(err, &a) || a.call == nil || a.call.retryer != r {
-		return nil
+// identify sets a.shown, by which attemptOf finds a from now on. The SDK gets
+// its own error if it can, for its metrics and for a client's own classifiers.
+// An error that wraps no other, such as io.EOF, may be that of many attempts.
+func (r *Retryer) identify(a *attemptError) {
+	a.shown = a
+	if isPointer(a.err) && errors.Unwrap(a.err) != nil {
+		if _, taken := r.failed.LoadOrStore(a.err, a); !taken {
+			a.shown = a.err
+			return
+		}
 	}
-	return a
+	r.failed.Store(a, a)
 }
+
+// forget makes a no longer be found. Its error may be kept, and be wrapped in
+// that of another call.
+func (r *Retryer) forget(a *attemptError) { r.failed.Delete(a.shown) }
+
+// attemptOf returns the attempt of a call in progress that failed with err, which
+// may be wrapped, or nil if Apply did not configure the client.
+func (r *Retryer) attemptOf(err error) *attemptError {
+	if isPointer(err) {
+		if a, ok := r.failed.Load(err); ok {
+			return a.(*attemptError)
+		}
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return r.attemptOf(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			if a := r.attemptOf(err); a != nil {
+				return a
+			}
+		}
+	}
+	return nil
+}
+
+func isPointer(err error) bool { return err != nil && reflect.TypeOf(err).Kind() == reflect.Pointer }
 
 // retryable reports whether the attempt may be retried. err is its error, which
 // the SDK wraps if the client's clock was wrong.
@@ -58,14 +92,10 @@ func (a *attemptError) decide(opErr error) error {
 	return refusal(ctx, a.number, a.stop, ofAttempt(opErr))
 }
 
-// retryDelay returns the delay that decide found. attempt is as the SDK's retry
-// loop numbers the attempts.
-func (a *attemptError) retryDelay(attempt int) (time.Duration, error) {
-	switch {
-	case a.stop != "":
+// retryDelay returns the delay that decide found, for the SDK's retry loop.
+func (a *attemptError) retryDelay(loop traits) (time.Duration, error) {
+	if a.stop != "" {
 		return 0, fmt.Errorf("awssdk: no attempt follows (%s)", a.stop)
-	case attempt < a.number:
-		return beforeLoop2026(a.delay, responseOf(a.err)), nil
 	}
-	return a.delay, nil
+	return loop.before(a.delay, responseOf(a.err)), nil
 }

@@ -21,7 +21,7 @@ type call struct {
 	loop      decisions
 	described *http.Request // in the records of the attempts
 	admitted  bool          // the next attempt has waited for its turn
-	failed    []*attemptError
+	last      *attemptError // the last attempt that failed; nil before the first one
 }
 
 type callKey struct{}
@@ -48,8 +48,8 @@ func (r *Retryer) handleCall(ctx context.Context, in middleware.FinalizeInput, n
 	c := &call{retryer: r, loop: loop, described: described}
 	defer c.end()
 	out, metadata, err = next.HandleFinalize(withCall(ctx, c), in)
-	if len(c.failed) > 0 {
-		err = flatten(err)
+	if c.last != nil {
+		err = c.last.flatten(err)
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = &canceledError{err, cause}
@@ -57,12 +57,23 @@ func (r *Retryer) handleCall(ctx context.Context, in middleware.FinalizeInput, n
 	return out, metadata, err
 }
 
-// end ends the call. It clears the references to the call: errors of attempts
-// may be kept, and be wrapped in those of another call, which must not take
-// them for its own. Requests, whose contexts have the call, may be kept too.
+// fail makes a the last attempt that failed, and the one that is found by its
+// error.
+func (c *call) fail(a *attemptError) {
+	a.number = 1
+	if c.last != nil {
+		a.number = c.last.number + 1
+		c.retryer.forget(c.last)
+	}
+	c.last = a
+	c.retryer.identify(a)
+}
+
+// end ends the call. It clears the call, because requests, whose contexts have
+// it, may be kept.
 func (c *call) end() {
-	for _, a := range c.failed {
-		a.call = nil
+	if c.last != nil {
+		c.retryer.forget(c.last)
 	}
 	loop := c.loop
 	*c = call{}
@@ -83,8 +94,7 @@ func (c *call) wait() error {
 	err := c.loop.Wait()
 	c.admitted = err == nil
 	var stop *awsretry.Error
-	if len(c.failed) > 0 && errors.As(err, &stop) {
-		last := c.failed[len(c.failed)-1]
+	if last := c.last; last != nil && errors.As(err, &stop) {
 		refused := refusal(c.described.Context(), last.number, stop.Stop, last.err)
 		refused.last = last.err
 		return refused
@@ -105,7 +115,7 @@ func handleAttempt(ctx context.Context, in middleware.FinalizeInput, next middle
 	c.limitAttempts(sent)
 	// Calls within the attempt, such as those for credentials, are other calls.
 	out, metadata, err = next.HandleFinalize(withCall(ctx, nil), in)
-	if len(c.failed) == 0 && sent != nil && sent.URL != nil {
+	if c.last == nil && sent != nil && sent.URL != nil {
 		*c.described.URL = *sent.URL // the endpoint is known now
 	}
 	var resp *http.Response
@@ -120,9 +130,8 @@ func handleAttempt(ctx context.Context, in middleware.FinalizeInput, next middle
 	if fault := c.loop.Fault(); fault != nil {
 		err = fmt.Errorf("%w: %w", fault, err)
 	}
-	a := &attemptError{err: err, call: c, class: class, number: len(c.failed) + 1, once: sentOnce(in)}
-	c.failed = append(c.failed, a)
-	return out, metadata, a
+	c.fail(&attemptError{err: err, call: c, class: class, once: sentOnce(in)})
+	return out, metadata, c.last.shown
 }
 
 // sentOnce reports whether the request has a body that cannot be sent again.

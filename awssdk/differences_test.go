@@ -17,15 +17,31 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 // A failure is the outcome of an attempt.
 type failure struct {
-	name   string
-	status int // 0: without a response
-	code   string
-	kind   string // of an error that is not the service's
-	err    error
+	name    string
+	status  int // 0: without a response
+	code    string
+	kind    string // of an error that is not the service's
+	err     error
+	modeled bool // the code is that of a type of the SDK's
+}
+
+// error returns the SDK's error for the failure.
+func (f failure) error() error {
+	s := step{status: f.status, code: f.code}
+	switch {
+	case f.err != nil:
+		return f.err
+	case f.code == "" || f.modeled:
+		return s.failure(new(http.Request))
+	}
+	return &smithyhttp.ResponseError{
+		Response: &smithyhttp.Response{Response: s.response(new(http.Request))}, Err: &smithy.GenericAPIError{Code: f.code},
+	}
 }
 
 // A difference is one in what is retried, with its row in docs/MIGRATION.md.
@@ -46,8 +62,10 @@ var (
 var differences = []difference{
 	{"| the status 408 with a code that is not known | no | yes |",
 		func(f failure) bool { return f.status == 408 && f.err == nil }, true},
-	{"| the statuses 429, 509 and 529 with a code that is not known | no | as throttling |",
-		func(f failure) bool { return f.status == 429 || f.status == 509 || f.status == 529 }, true},
+	{"| the status 429 with a code that is not known, if the SDK has a type for it; before v1.48.0 also if not | no | as throttling |",
+		func(f failure) bool { return f.status == 429 && (f.modeled || seeTraits() != loop2026) }, true},
+	{"| the statuses 509 and 529 with a code that is not known | no | as throttling |",
+		func(f failure) bool { return f.status == 509 || f.status == 529 }, true},
 	{"| other statuses from 512 to 599 with a code that is not known | no | yes |",
 		func(f failure) bool { return f.status >= 512 }, true},
 	{"| the codes `IDPCommunicationError` (by the SDK's client of AWS STS too), `InternalError`, `InternalFailure`, " +
@@ -73,13 +91,16 @@ func failures() []failure {
 		slices.Sorted(maps.Keys(retry.DefaultThrottleErrorCodes)), slices.Sorted(maps.Keys(retry.DefaultRetryableErrorCodes)))
 	for status := 200; status < 600; status++ {
 		for _, code := range codes {
-			if (step{status: status, code: code}).failure(nil) != nil {
-				all = append(all, failure{fmt.Sprintf("%d %q", status, code), status, code, "", nil})
+			if code != "" || status >= 300 {
+				all = append(all, failure{name: fmt.Sprintf("%d %q", status, code), status: status, code: code})
+			}
+			if code != "" {
+				all = append(all, failure{name: fmt.Sprintf("%d %q, modeled", status, code), status: status, code: code, modeled: true})
 			}
 		}
 	}
 	for _, code := range codes[1:] {
-		all = append(all, failure{code + " without a response", 0, code, "", &smithy.GenericAPIError{Code: code}})
+		all = append(all, failure{name: code + " without a response", code: code, err: &smithy.GenericAPIError{Code: code}})
 	}
 	for name, err := range map[string]error{
 		"unknown authority": x509.UnknownAuthorityError{},
@@ -87,27 +108,29 @@ func failures() []failure {
 		"alert":             &net.OpError{Op: "remote error", Err: tls.AlertError(40)},
 		"no TLS":            tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"},
 	} {
-		all = append(all, failure{name, 0, "", "TLS", sending(err)})
+		all = append(all, failure{name: name, kind: "TLS", err: sending(err)})
 	}
 	all = append(all,
-		failure{"scheme", 0, "", "request", sending(errors.New(`unsupported protocol scheme "s3"`))},
-		failure{"cut credentials", 0, "", "credentials", fmt.Errorf("failed to refresh: %w", io.ErrUnexpectedEOF)})
+		failure{name: "scheme", kind: "request", err: sending(errors.New(`unsupported protocol scheme "s3"`))},
+		failure{name: "cut credentials", kind: "credentials", err: fmt.Errorf("failed to refresh: %w", io.ErrUnexpectedEOF)})
 	for name, err := range map[string]error{
 		"reset": syscall.ECONNRESET, "EOF": io.EOF, "unexpected EOF": io.ErrUnexpectedEOF, "closed": net.ErrClosed,
 		"timeout": &net.OpError{Op: "read", Err: timeout{}}, "pipe": syscall.EPIPE,
 		"HTTP/2": errors.New("http2: server sent GOAWAY and closed the connection"),
 	} {
-		all = append(all, failure{"sending, " + name, 0, "", "sending", sending(err)})
+		all = append(all, failure{name: "sending, " + name, kind: "sending", err: sending(err)})
 		for _, status := range []int{200, 202, 304, 404, 500, 503} {
 			resp := step{status: status}.response(nil)
-			all = append(all, failure{fmt.Sprint("body of a ", status, ", ", name), status, "", "body", bodyError(resp, err)})
+			all = append(all, failure{
+				name: fmt.Sprint("body of a ", status, ", ", name), status: status, kind: "body", err: bodyError(resp, err),
+			})
 		}
 	}
 	for name, err := range map[string]error{
 		"refused": syscall.ECONNREFUSED, "unreachable": syscall.EHOSTUNREACH, "no name": &net.DNSError{IsNotFound: true},
 		"names for now": &net.DNSError{IsTemporary: true}, "slow names": &net.DNSError{IsTimeout: true},
 	} {
-		all = append(all, failure{"dial, " + name, 0, "", "dial", sending(&net.OpError{Op: "dial", Err: err})})
+		all = append(all, failure{name: "dial, " + name, kind: "dial", err: sending(&net.OpError{Op: "dial", Err: err})})
 	}
 	return all
 }
@@ -122,10 +145,7 @@ func TestDifferences(t *testing.T) {
 	seen := make([]int, len(differences))
 	r, sdk := mustRetryer(t, Config{}), retry.NewStandard()
 	for _, f := range failures() {
-		err := f.err
-		if err == nil {
-			err = step{status: f.status, code: f.code}.failure(new(http.Request))
-		}
+		err := f.error()
 		here := r.IsErrorRetryable(err)
 		if here == sdk.IsErrorRetryable(err) {
 			continue

@@ -81,10 +81,13 @@ func refusedFirst(err error) error {
 	return err
 }
 
-// flatten returns the error of a call whose attempts ended with err. It unwraps
-// the attemptError, and makes one line of the errors of the attempt and of
-// GetRetryToken, which the SDK's retry loop joins.
-func flatten(err error) error {
+// flatten returns the error of a call whose last attempt is a and whose attempts
+// ended with err. It unwraps the attemptError, and makes one line of the errors
+// of the attempt and of GetRetryToken, which the SDK's retry loop joins.
+func (a *attemptError) flatten(err error) error {
+	if err == a.shown {
+		return a.err
+	}
 	// What a client's own middleware wraps stays wrapped, so no errors.As here.
 	if spent, ok := err.(*retry.MaxAttemptsError); ok { // a limit of the client's own
 		return refusal(context.Background(), spent.Attempt, awsretry.StopMaxAttempts, ofAttempt(spent.Err))

@@ -124,8 +124,8 @@ func ExampleLoad() {
 // Each DynamoDB table has buckets of its own, so that the throttling of one does
 // not delay the others.
 func ExampleRetryer_table() {
-	ctx, cfg := context.Background(), newConfig(throttling, throttling, throttling)
-	retryer, err := awssdk.NewRetryer(awssdk.Config{Backoff: quick})
+	ctx, cfg := context.Background(), newConfig(throttling, throttling, throttling, throttling)
+	retryer, err := awssdk.NewRetryer(awssdk.Config{Revision: awsretry.Revision2026, Backoff: quick})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -145,7 +145,7 @@ func ExampleRetryer_table() {
 	// orders failed: true
 	// customers failed: false
 	// customers 500
-	// orders 480
+	// orders 485
 }
 
 // All services share one retry token bucket.
@@ -183,7 +183,9 @@ func ExampleConfig_observe() {
 			return a
 		},
 	}))
-	retryer, err := awssdk.NewRetryer(awssdk.Config{Observe: awsretry.LogTo(logger), Backoff: quick})
+	retryer, err := awssdk.NewRetryer(awssdk.Config{
+		Revision: awsretry.Revision2026, Observe: awsretry.LogTo(logger), Backoff: quick,
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -194,5 +196,5 @@ func ExampleConfig_observe() {
 		fmt.Println(err)
 	}
 	// Output:
-	// level=DEBUG msg=retrying attempt=1 max_attempts=3 class=throttled status=400 code=ProvisionedThroughputExceededException delay_ms=0
+	// level=DEBUG msg=retrying attempt=1 max_attempts=4 class=throttled status=400 code=ProvisionedThroughputExceededException delay_ms=0
 }

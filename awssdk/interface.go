@@ -26,24 +26,21 @@ func (r *Retryer) IsErrorRetryable(err error) bool {
 }
 
 // RetryDelay returns the delay before the attempt that follows an attempt that
-// failed with err. attempt is the SDK's number of the failed attempt, from 1,
-// or from 0 in its retry loop of 2026. If that loop is going to add up to 5 s
-// because of an X-Amz-Retry-After, the delay is less by as much, and may be
-// negative.
+// failed with err. attempt is the SDK's number of the failed attempt. If the
+// SDK's retry loop is going to add up to 5 s because of an X-Amz-Retry-After,
+// the delay is less by as much, and may be negative.
 func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
+	loop := r.loopAt(attempt)
 	if a := r.attemptOf(err); a != nil {
-		return a.retryDelay(attempt)
+		return a.retryDelay(loop)
 	}
 	resp := responseOf(err)
-	failed := awsretry.Attempt{Number: r.attemptsMade(attempt), Response: resp, Class: r.class(err)}
+	failed := awsretry.Attempt{Number: loop.attemptsMade(attempt), Response: resp, Class: r.class(err)}
 	if resp != nil {
 		failed.Request = resp.Request
 	}
 	delay, err := sdkloop.Delay(r.transport, failed)
-	if r.loop2026.Load() {
-		delay = beforeLoop2026(delay, resp)
-	}
-	return delay, err
+	return loop.before(delay, resp), err
 }
 
 // class returns the class of err if its call is not known.
@@ -96,7 +93,7 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 	}
 	delay, stop := loop.Decide("")
 	if stop != "" {
-		if !r.loop2026.Load() || !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
+		if !r.loop.Load().header || !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
 			sleep(ctx, delay)
 		}
 		return nil, refusal(ctx, 1, stop, opErr)
@@ -106,7 +103,7 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 		if err == nil {
 			putBack()
 		}
-		if r.loop2026.Load() {
+		if r.loop.Load().firstOnly {
 			settle(loop, err)
 		}
 		return nil

@@ -19,6 +19,7 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,15 +28,16 @@ import (
 )
 
 // A Config has the settings of a Retryer. They mean what the fields of that
-// name of [awsretry.Transport] mean, and have the same defaults. The zero
-// Config is standard mode.
+// name of [awsretry.Transport] mean, and have the same defaults, except for
+// Revision. The zero Config is standard mode.
 type Config struct {
 	// Mode is the set of retry rules. Empty means awsretry.Standard.
 	Mode awsretry.Mode
 
-	// Revision is the revision of these rules. The zero value is
-	// awsretry.Classic, also if AWS_NEW_RETRIES_2026 is set. Load reads that
-	// variable.
+	// Revision is the revision of these rules. awsretry.DefaultRevision, the
+	// zero value, means that of the SDK that the program is compiled with:
+	// awsretry.Revision2026 from its v1.48.0 on, and before if
+	// AWS_NEW_RETRIES_2026 is "true"; otherwise awsretry.Classic.
 	Revision awsretry.Revision
 
 	// MaxAttempts is how often a request may be sent, the first attempt
@@ -132,8 +134,8 @@ func Load(src awsretry.Source) (Config, error) {
 //     without a response,
 //   - the deadline is compared with the delay of a first retry, a Backoff does
 //     not see the delay before, and errors say "1 attempt",
-//   - the SDK's retry loop of 2026 sleeps before it ends a long-polling call, if
-//     the client's module says that the operation is one, and
+//   - the SDK's retry loop sleeps before it ends a long-polling call, from v1.48.0
+//     on also in Classic, if the client's module says that the operation is one, and
 //   - Quota.InitialCost is drawn by each attempt, and the tokens of a retry whose
 //     delay the context ends are lost.
 //
@@ -143,8 +145,9 @@ func Load(src awsretry.Source) (Config, error) {
 type Retryer struct {
 	transport *awsretry.Transport // its settings and partitions; it sends nothing
 	policy    awsretry.Policy
-	attempts  int         // the default of most services, or Config.MaxAttempts
-	loop2026  atomic.Bool // the SDK runs its retry loop of 2026; for calls that Apply did not configure
+	attempts  int // the default of most services, or Config.MaxAttempts
+	loop      atomic.Pointer[traits]
+	failed    sync.Map // the *attemptError of the calls in progress, by their errors; see identify
 }
 
 var _ aws.RetryerV2 = (*Retryer)(nil)
@@ -152,6 +155,10 @@ var _ aws.RetryerV2 = (*Retryer)(nil)
 // NewRetryer returns a Retryer. If c is not valid, it returns an error that
 // names each such field, its value and what is allowed.
 func NewRetryer(c Config) (*Retryer, error) {
+	loop := seeTraits()
+	if c.Revision == awsretry.DefaultRevision {
+		c.Revision = loop.revision()
+	}
 	t := &awsretry.Transport{
 		Mode:             c.Mode,
 		Revision:         c.Revision,
@@ -179,6 +186,7 @@ func NewRetryer(c Config) (*Retryer, error) {
 		return nil, &configError{text, err}
 	}
 	r := &Retryer{transport: t, policy: c.Policy}
+	r.loop.Store(&loop)
 	if r.policy == nil {
 		r.policy = awsretry.DefaultPolicy
 	}
@@ -186,7 +194,6 @@ func NewRetryer(c Config) (*Retryer, error) {
 	if r.attempts, err = c.attempts(); err != nil {
 		return nil, err
 	}
-	r.loop2026.Store(runsLoop2026())
 	return r, nil
 }
 

@@ -33,7 +33,7 @@ func TestVectors(t *testing.T) {
 				if !apply && dynamoDBDefaults(v) {
 					t.Skip("the interface does not say that a call is of DynamoDB")
 				}
-				if !apply && longPolls(v) && runsLoop2026() {
+				if !apply && longPolls(v) && seeTraits().header {
 					t.Skip("the SDK's loop delays the long polls of its own clients only")
 				}
 				testVector(t, v, apply)

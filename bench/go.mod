@@ -16,8 +16,8 @@ require (
 	example.com/awsretry/fleet v0.0.0
 	example.com/awsretry/simulate v0.0.0
 	github.com/PuerkitoBio/rehttp v1.4.0
-	github.com/aws/aws-sdk-go-v2 v1.47.5
-	github.com/aws/smithy-go v1.28.7
+	github.com/aws/aws-sdk-go-v2 v1.48.0
+	github.com/aws/smithy-go v1.28.9
 	github.com/failsafe-go/failsafe-go v0.9.8
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/hashicorp/go-retryablehttp v0.7.8

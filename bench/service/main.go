@@ -23,7 +23,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "service: there are no arguments")
 		os.Exit(2)
 	}
-	os.Unsetenv(revisionVariable)
 	cases := full
 	if *quick {
 		cases = short
@@ -54,7 +53,3 @@ func main() {
 
 // resultsFolder is where the results are kept, from the folder of the module.
 const resultsFolder = "../docs/results"
-
-// revisionVariable selects the 2026 revision in the AWS SDK's retryers, which
-// read it at every call.
-const revisionVariable = "AWS_NEW_RETRIES_2026"

@@ -136,7 +136,7 @@ func TestDynamoDB(t *testing.T) {
 		service.check(t, attempts, kinds...)
 	})
 	for _, u := range retryerUses {
-		u.run(t, "", func(t *testing.T) {
+		t.Run(u.String(), func(t *testing.T) {
 			service, base, addr := start(t)
 			var observed atomic.Int32
 			r := newRetryer(t, awssdk.Config{

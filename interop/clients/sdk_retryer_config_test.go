@@ -107,7 +107,7 @@ func TestRetryerOfCredentials(t *testing.T) {
 			}
 			observed := make(map[string]int)
 			r := newRetryer(t, awssdk.Config{
-				MaxAttempts: 5, Backoff: awsretry.Exponential{Initial: time.Millisecond},
+				Revision: awsretry.Classic, MaxAttempts: 5, Backoff: awsretry.Exponential{Initial: time.Millisecond},
 				Observe: func(a awsretry.Attempt) { observed[a.Partition]++ },
 			})
 			cfg := kit.Must[aws.Config](t)(tt.load(t.Context(), r, role))

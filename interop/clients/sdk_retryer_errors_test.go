@@ -84,7 +84,7 @@ func TestRetryerAccepted(t *testing.T) {
 // other attempts of the call.
 func TestRetryerIsNotKeptByErrors(t *testing.T) {
 	for _, u := range retryerUses {
-		u.run(t, "", func(t *testing.T) {
+		t.Run(u.String(), func(t *testing.T) {
 			r := newRetryer(t, awssdk.Config{})
 			kept := weak.Make(r)
 			stub := &sdkStub{steps: []sdkStep{{status: 400, code: "ValidationException"}}}

@@ -3,7 +3,6 @@ package clients
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -22,37 +21,23 @@ import (
 
 // A retryerUse is a way to give a Retryer to the SDK's clients.
 type retryerUse struct {
-	apply    bool // by Apply; otherwise it is the Retryer of the configuration
-	loop2026 bool // the SDK's retry loop is that of 2026
+	apply bool // by Apply; otherwise it is the Retryer of the configuration
 }
 
-var retryerUses = []retryerUse{{true, false}, {true, true}, {false, false}, {false, true}}
+var retryerUses = []retryerUse{{true}, {false}}
 
 func (u retryerUse) String() string {
-	name := "plain"
 	if u.apply {
-		name = "applied"
+		return "applied"
 	}
-	if u.loop2026 {
-		name += ", 2026 loop"
-	}
-	return name
-}
-
-// run runs a subtest with the SDK's retry loop of u.
-func (u retryerUse) run(t *testing.T, name string, test func(*testing.T)) {
-	t.Helper()
-	t.Run(u.String()+name, func(t *testing.T) {
-		t.Setenv("AWS_NEW_RETRIES_2026", fmt.Sprint(u.loop2026))
-		test(t)
-	})
+	return "plain"
 }
 
 // inVirtualTime runs a subtest in virtual time for each use.
 func inVirtualTime(t *testing.T, test func(*testing.T, retryerUse)) {
 	t.Helper()
 	for _, u := range retryerUses {
-		u.run(t, "", func(t *testing.T) {
+		t.Run(u.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { test(t, u) })
 		})
 	}

@@ -149,7 +149,7 @@ func TestRetryerS3(t *testing.T) {
 		}},
 	} {
 		for _, u := range retryerUses {
-			u.run(t, "/"+tt.name, func(t *testing.T) {
+			t.Run(u.String()+"/"+tt.name, func(t *testing.T) {
 				backend := startGofakes3(t)
 				if err := s3Put(t.Context(), newS3(backend, kit.Pool(t), aws.NopRetryer{}), "there", data); err != nil {
 					t.Fatal(err)

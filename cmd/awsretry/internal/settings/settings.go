@@ -53,7 +53,7 @@ func (f *Flags) Register(set *pflag.FlagSet, getenv func(string) string) {
 	RegisterProfile(set, &f.profile, getenv)
 	set.Var(&f.mode, "mode", "retry mode, in place of AWS_RETRY_MODE")
 	set.Var(&f.maxAttempts, "max-attempts", "attempts in all, in place of AWS_MAX_ATTEMPTS (1: never retry)")
-	set.Var(&f.revision, "revision", "the documented rules, or those that the AWS SDKs announced for 2026")
+	set.Var(&f.revision, "revision", "the rules of the AWS SDKs before 2026, or since")
 	set.Var(&f.attemptTimeout, "attempt-timeout", "give up an attempt after this time, and retry it (default none)")
 	set.Var(&f.baseDelay, "base-delay", "the first delay, which doubles with each retry (default the mode's)")
 	set.Var(&f.maxDelay, "max-delay", "the longest delay that --base-delay leads to (default 20s)")

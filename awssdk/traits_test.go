@@ -10,19 +10,37 @@ import (
 	"example.com/awsretry"
 )
 
+// loopVariable is what selects the loop of 2026 before v1.48 of the SDK.
 const loopVariable = "AWS_NEW_RETRIES_2026"
 
-func TestRunsLoop2026(t *testing.T) {
-	for _, value := range []string{"", "true"} {
+// The loops of the SDK's versions, which the README has a table of.
+var (
+	loopBefore2026 = traits{}
+	loopOfVariable = traits{from0: true, header: true, firstOnly: true}
+	loop2026       = traits{header: true}
+)
+
+// The traits are those of one of the loops, and the revision follows them.
+func TestTraits(t *testing.T) {
+	for value, loops := range map[string]map[traits]awsretry.Revision{
+		"":     {loopBefore2026: awsretry.Classic, loop2026: awsretry.Revision2026},
+		"true": {loopOfVariable: awsretry.Revision2026, loop2026: awsretry.Revision2026},
+	} {
 		t.Setenv(loopVariable, value)
-		if got, want := runsLoop2026(), value != ""; got != want {
-			t.Errorf("%s=%s: %v, want %v", loopVariable, value, got, want)
+		seen := seeTraits()
+		revision, ok := loops[seen]
+		r, err := NewRetryer(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.transport.Revision; !ok || got != revision {
+			t.Errorf("%s=%s: the loop has %+v, the zero Revision is %v", loopVariable, value, seen, got)
 		}
 	}
 }
 
-// The loop of 2026 is seen by what it does, also if the variable that selects it
-// was set after NewRetryer. TestRetryerWithoutLoopVariable of interop hides it.
+// The loop is seen by what it does, also if the variable that selects it was set
+// after NewRetryer.
 func TestLoopIsSeen(t *testing.T) {
 	eachLoop(t, func(t *testing.T, apply bool) {
 		value := os.Getenv(loopVariable)
