@@ -44,7 +44,7 @@ func (f failure) error() error {
 	}
 }
 
-// A difference is one in what is retried, with its row in docs/MIGRATION.md.
+// A difference is one in what is retried, with its row in docs/compare/awssdk.md.
 type difference struct {
 	row   string
 	fits  func(failure) bool
@@ -54,7 +54,8 @@ type difference struct {
 var (
 	transientCodes = []string{
 		"IDPCommunicationError", "InternalError", "InternalFailure", "InternalServerError",
-		"RetryableConflictException", "ServiceUnavailable", "Server", "Receiver", "Server.Internal",
+		"ReplicatedWriteConflictException", "RetryableConflictException",
+		"ServiceUnavailable", "Server", "Receiver", "Server.Internal",
 	}
 	clientCodes = []string{"Client", "Sender", "Client.AuthFailure"}
 )
@@ -69,7 +70,7 @@ var differences = []difference{
 	{"| other statuses from 512 to 599 with a code that is not known | no | yes |",
 		func(f failure) bool { return f.status >= 512 }, true},
 	{"| the codes `IDPCommunicationError` (by the SDK's client of AWS STS too), `InternalError`, `InternalFailure`, " +
-		"`InternalServerError`, `RetryableConflictException`, `ServiceUnavailable`, `Server`, `Receiver`, `Server.…` | " +
+		"`InternalServerError`, `ReplicatedWriteConflictException`, `RetryableConflictException`, `ServiceUnavailable`, `Server`, `Receiver`, `Server.…` | " +
 		"with 500, 502, 503 and 504 | with every status |",
 		func(f failure) bool { return slices.Contains(transientCodes, f.code) }, true},
 	{"| the codes `Client`, `Sender`, `Client.…` | with 500, 502, 503 and 504 | no |",
@@ -135,10 +136,10 @@ func failures() []failure {
 	return all
 }
 
-// What is retried differs from the SDK's standard retryer as docs/MIGRATION.md
+// What is retried differs from the SDK's standard retryer as docs/compare/awssdk.md
 // says, and in nothing else.
 func TestDifferences(t *testing.T) {
-	page, err := os.ReadFile("../docs/MIGRATION.md")
+	page, err := os.ReadFile("../docs/compare/awssdk.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +163,7 @@ func TestDifferences(t *testing.T) {
 			t.Errorf("there is no such difference: %s", d.row)
 		}
 		if !strings.Contains(string(page), d.row+"\n") {
-			t.Errorf("docs/MIGRATION.md does not have %s", d.row)
+			t.Errorf("docs/compare/awssdk.md does not have %s", d.row)
 		}
 	}
 }
