@@ -96,13 +96,13 @@ func newLaw(c RateLimitConfig, start time.Time) pacing.Adopter {
 // token, at the present send rate, is expected after more than MaxWait or not
 // before ctx's deadline.
 func (l *RateLimiter) Wait(ctx context.Context) error {
-	_, _, err := l.wait(ctx, nil)
+	_, _, err := l.wait(ctx, announced.Request{})
 	return err
 }
 
-// wait is Wait for a request with those costs. It returns the send time, and
+// wait is Wait for that request. It returns the send time, and
 // reports whether it took a token.
-func (l *RateLimiter) wait(ctx context.Context, costs *announced.Costs) (sent time.Duration, taken bool, err error) {
+func (l *RateLimiter) wait(ctx context.Context, req announced.Request) (sent time.Duration, taken bool, err error) {
 	if l.err != nil {
 		return 0, false, l.err
 	}
@@ -113,8 +113,8 @@ func (l *RateLimiter) wait(ctx context.Context, costs *announced.Costs) (sent ti
 		return 0, false, nil
 	}
 	if !l.config.FailFast {
-		sent, err = l.waitInLine(ctx, costs)
-	} else if sent, taken = l.bucket.TakeNow(1, costs); !taken {
+		sent, err = l.waitInLine(ctx, req)
+	} else if sent, taken = l.bucket.TakeNow(1, req); !taken {
 		err = ErrRateLimited
 	}
 	return sent, err == nil, err
@@ -122,8 +122,8 @@ func (l *RateLimiter) wait(ctx context.Context, costs *announced.Costs) (sent ti
 
 // take takes the token of one attempt if it is there. The limiter must limit. It
 // returns the send time for the attempt, and reads the clock once.
-func (l *RateLimiter) take(costs *announced.Costs) (sent time.Duration, ok bool) {
-	now, ok := l.bucket.TakeNow(1, costs)
+func (l *RateLimiter) take(req announced.Request) (sent time.Duration, ok bool) {
+	now, ok := l.bucket.TakeNow(1, req)
 	if !l.needsSendTime() {
 		now = notLimited
 	}
@@ -131,9 +131,9 @@ func (l *RateLimiter) take(costs *announced.Costs) (sent time.Duration, ok bool)
 }
 
 // waitInLine takes a token, and waits in line for it.
-func (l *RateLimiter) waitInLine(ctx context.Context, costs *announced.Costs) (sent time.Duration, err error) {
+func (l *RateLimiter) waitInLine(ctx context.Context, req announced.Request) (sent time.Duration, err error) {
 	maxWait, limited := l.maxWait()
-	sent, err = l.bucket.WaitFor(ctx, 1, costs, maxWait, limited)
+	sent, err = l.bucket.WaitFor(ctx, 1, req, maxWait, limited)
 	if err == nil {
 		return sent, nil
 	}
@@ -314,7 +314,7 @@ func (l *RateLimiter) Announce(sent time.Time, limits []Limit) {
 		l.keepLedger()
 	}
 	if l.announcing.Load() {
-		l.announce(l.latest(sent.Sub(l.start)), limits, throttled, false)
+		l.announce(l.latest(sent.Sub(l.start)), announcement{limits: limits, throttled: throttled, pending: true})
 	}
 }
 
@@ -330,26 +330,36 @@ func (l *RateLimiter) latest(sent time.Duration) time.Duration {
 	return sent
 }
 
-// announce is Announce for the request with that send time. If settled, it is not
-// in flight any more. announce reports whether a limit explains a throttling
-// response.
-func (l *RateLimiter) announce(sent time.Duration, limits []Limit, throttled, settled bool) (explained bool) {
+// An announcement is what a response says of the limits.
+type announcement struct {
+	limits     []Limit
+	throttled  bool
+	retryAfter time.Duration // 0: none
+	free       bool          // the service did not count the request
+	pending    bool          // the request counts as in flight until it is settled
+}
+
+// announce is Announce for the request with that send time. It reports whether a
+// limit explains a throttling response.
+func (l *RateLimiter) announce(sent time.Duration, a announcement) (explained bool) {
 	var known [8]announced.Limit
 	list := known[:0]
-	for _, limit := range limits {
+	for _, limit := range a.limits {
 		list = append(list, announced.Limit(limit))
 	}
 	l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) {
-		explained = ledger.Announce(now, sent, list, throttled)
-		if settled {
-			ledger.Settle(sent, true)
+		explained = ledger.Announce(now, sent, announced.Answer{
+			Limits: list, Throttled: a.throttled, Free: a.free, RetryAfter: a.retryAfter,
+		})
+		if !a.pending {
+			ledger.Settle(sent, !a.free)
 		}
 		l.noteNames(ledger)
 	})
 	return explained
 }
 
-// noteNames makes costs ask for the limits of the ledger. It requires that the
+// noteNames makes request ask for the limits of the ledger. It requires that the
 // bucket is locked.
 func (l *RateLimiter) noteNames(ledger *announced.Ledger) {
 	if old, names := l.limitNames.Load(), ledger.Names(); len(names) > 0 && (old == nil || &(*old)[0] != &names[0]) {
@@ -401,18 +411,21 @@ func (l *RateLimiter) settle(sent time.Duration, used bool) {
 	}
 }
 
-// costs returns what a request takes of the limits by RateLimitConfig.Cost, or
-// nil.
-func (l *RateLimiter) costs(req *http.Request) *announced.Costs {
+// request returns what the limits need to know of a request.
+func (l *RateLimiter) request(req *http.Request) (r announced.Request) {
+	if !l.announcing.Load() {
+		return r
+	}
+	r.Route = announced.RouteOf(req.Method, req.URL.Path)
 	names := l.limitNames.Load()
 	if l.config.Cost == nil || names == nil {
-		return nil
+		return r
 	}
-	costs := &announced.Costs{Names: *names}
+	r.Costs = &announced.Costs{Names: *names}
 	for i, name := range *names {
-		costs.Values[i] = l.config.Cost(req, name)
+		r.Costs.Values[i] = l.config.Cost(req, name)
 	}
-	return costs
+	return r
 }
 
 // limitsNow returns the limits, with what is in flight taken off.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/respbody"
@@ -63,7 +64,7 @@ func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper
 	}()
 	if p.limiter.limits() {
 		var ok bool
-		if f.sendTime, ok = p.limiter.take(nil); !ok {
+		if f.sendTime, ok = p.limiter.take(announced.Request{}); !ok {
 			return
 		}
 	} else {

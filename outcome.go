@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/respbody"
@@ -249,8 +250,10 @@ func (a *attempt) updateLimiter(c *call) {
 	if c.config.limits == nil || a.record.Response == nil {
 		limiter.updateAt(sent, throttled)
 	} else {
-		limits := c.config.limits(a.record.Response)
-		explained := limiter.announce(sent, limits, throttled, true)
+		explained := limiter.announce(sent, announcement{
+			limits: c.config.limits(a.record.Response), throttled: throttled, retryAfter: a.record.Asked,
+			free: throttled || announced.Free(a.record.Response.StatusCode, a.record.Response.Header),
+		})
 		limiter.count(sent, throttled && !explained)
 	}
 	a.permit.inFlight = false
@@ -264,6 +267,7 @@ func (a *attempt) settle(c *call) {
 		// Later requests would use it too, even if this one is not retried.
 		a.abandoned = c.config.conns.Abandon(a.out.URL, a.via)
 	}
+	a.record.Asked = a.findDelay(c)
 	if c.partition.limiter != nil && !a.canceled {
 		a.updateLimiter(c)
 	}
@@ -277,7 +281,6 @@ func (a *attempt) settle(c *call) {
 	if c.kind != restCall || a.record.Class.Retryable() { // or else the body releases them
 		a.permit.release(a.permit.lent && a.record.Class == Success)
 	}
-	a.record.Asked = a.findDelay(c)
 	if c.config.shareRetryAfter && 0 < a.record.Asked && a.record.Asked <= c.config.maxRetryAfter {
 		c.partition.gate.Close(time.Now(), a.record.Asked, c.config.spread.of(a.record.Asked))
 		c.partition.share.signal()

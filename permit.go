@@ -122,18 +122,18 @@ func (c *call) admit(p *permit) error {
 // takeSendToken takes a token from the rate limiter, if it limits.
 func (c *call) takeSendToken(p *permit) error {
 	limiter, ctx := c.partition.limiter, c.caller.Context
-	var costs *announced.Costs
+	var req announced.Request
 	if limiter.limits() {
-		ctx, costs = c.caller.waiting(), limiter.costs(c.req)
+		ctx, req = c.caller.waiting(), limiter.request(c.req)
 		if ctx.Err() == nil {
-			if p.sendTime, p.sendToken = limiter.take(costs); p.sendToken {
+			if p.sendTime, p.sendToken = limiter.take(req); p.sendToken {
 				p.inFlight = true
 				return nil
 			}
 		}
 		c.partition.share.awaitSendToken()
 	}
-	sent, taken, err := limiter.wait(ctx, costs)
+	sent, taken, err := limiter.wait(ctx, req)
 	if errors.Is(err, ErrRateLimited) {
 		c.partition.share.refuseSendToken()
 	}

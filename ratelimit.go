@@ -191,11 +191,11 @@ type Limit struct {
 // X-Shopify-Shop-Api-Call-Limit. What cannot be parsed or makes no sense is
 // left out.
 func ReadLimits(resp *http.Response) []Limit {
-	if resp == nil || resp.StatusCode == http.StatusNotModified || !announced.In(resp.Header) {
+	if resp == nil || announced.FromCache(resp.Header) {
 		return nil
 	}
 	var known [announced.MostRead]announced.Limit
-	read := announced.Append(known[:0], resp.Header, time.Now())
+	read := announced.Append(known[:0], resp.Header, time.Now)
 	if len(read) == 0 {
 		return nil
 	}

@@ -1,87 +1,92 @@
 package announced
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
-// A cost is what a request takes of a limit, learned from how much Remaining
-// falls from one request to the next. What others take in between is in that
-// too, so the samples are of requests that followed each other closely.
+// A cost is what a request takes of a limit. It is learned from pairs of requests
+// that were sent at once, so that others take next to nothing between them.
 type cost struct {
-	samples []sample
-	mean    float64
-	most    float64 // what most requests do not exceed
+	mean float64
+	most float64 // what most requests do not exceed
+
+	samples []float64
+	next    int // which is replaced
+	takes   int
+	pair    pair
 }
 
-type sample struct {
-	cost float64
-	gap  time.Duration // between the requests
-	at   time.Duration
+// A pair is two requests that were sent at once.
+type pair struct {
+	second    int        // its number; 0: there is no pair
+	remaining [2]float64 // negative: not known yet
 }
 
 const (
 	costSamples = 32
-	sampleAge   = 10 * time.Minute // older ones are replaced first
+	fewSamples  = 4
+
+	// pairInterval is how many requests there are to a pair.
+	pairInterval = 8
 )
 
 // newCost returns the cost of a limit of which nothing is known.
 func newCost() cost { return cost{mean: 1, most: 1} }
 
-// guess is a cost until one is learned.
-func (c *cost) guess(mean float64) {
-	if len(c.samples) == 0 {
+// guess is a cost until one is learned, if that many requests were sent.
+func (c *cost) guess(mean float64, requests int) {
+	if len(c.samples) < fewSamples && requests >= fewest && mean > c.mean {
 		c.mean, c.most = mean, mean
 	}
 }
 
-// learn adds a sample. exact says that nothing came back in between, so that no
-// sample is too low.
-func (c *cost) learn(s sample, exact bool) {
-	if len(c.samples) < costSamples {
-		c.samples = append(c.samples, s)
-	} else {
-		worst := 0
-		for i := range c.samples {
-			if c.samples[i].worse(c.samples[worst], s.at) {
-				worst = i
-			}
-		}
-		if s.worse(c.samples[worst], s.at) {
-			return
-		}
-		c.samples[worst] = s
-	}
-	var sorted [costSamples]float64
-	n, sum := 0, 0.0
-	for i, s := range c.samples {
-		sorted[i] = s.cost
-		sum += s.cost
-		n++
-	}
-	slices.Sort(sorted[:n])
-	fewest := n / 10
-	if exact {
-		fewest = 0
-	}
-	if sorted[fewest] <= 1 { // a request costs one, and the rest is what others take
-		c.mean, c.most = 1, 1
-		return
-	}
-	// For costs that are spread like those of language models, these are the mean
-	// and what nine of ten requests do not exceed.
-	low := sorted[n/4]
-	c.mean = min(sum/float64(n), 1.35*low)
-	c.most = max(c.mean, min(sorted[n*9/10], 2.65*low))
+// wantsPair reports whether the next request is to follow the last one at once.
+func (c *cost) wantsPair() bool {
+	return (c.mean > 1 || len(c.samples) < fewSamples) && c.takes%pairInterval == 1
 }
 
-// worse reports whether s says less than t at now.
-func (s sample) worse(t sample, now time.Duration) bool {
-	if old := now-s.at > sampleAge; old != (now-t.at > sampleAge) {
-		return old
+// take counts a request.
+func (c *cost) take(number int, known float64) {
+	if known == 0 && c.wantsPair() {
+		c.pair = pair{number, [2]float64{-1, -1}}
 	}
-	if s.gap != t.gap {
-		return s.gap > t.gap
+	c.takes++
+}
+
+// hear learns from what remained after a request.
+func (c *cost) hear(number int, remaining float64) {
+	i := number - c.pair.second + 1
+	if c.pair.second == 0 || i < 0 || i > 1 {
+		return
 	}
-	return s.at < t.at
+	c.pair.remaining[i] = remaining
+	r := c.pair.remaining
+	if r[0] < 0 || r[1] < 0 {
+		return
+	}
+	if c.pair = (pair{}); r[0] >= r[1] { // or else they were served in the other order
+		c.learn(r[0] - r[1])
+	}
+}
+
+// learn learns from a sample.
+func (c *cost) learn(sample float64) {
+	if len(c.samples) < costSamples {
+		c.samples = append(c.samples, sample)
+	} else {
+		c.samples[c.next%costSamples] = sample
+		c.next++
+	}
+	sorted := slices.Sorted(slices.Values(c.samples))
+	switch n := len(sorted); {
+	case sorted[n/8] <= 1: // few samples are too low, and others are in the rest
+		c.mean, c.most = 1, 1
+	case n >= fewSamples:
+		// For costs that are spread like those of language models, these are the mean
+		// and what nine of ten requests do not exceed.
+		sum, low := 0.0, sorted[n/4]
+		for _, s := range sorted {
+			sum += s
+		}
+		c.mean = min(sum/float64(n), 1.35*low)
+		c.most = max(c.mean, min(sorted[n*9/10], 2.65*low))
+	}
 }

@@ -54,6 +54,19 @@ func (m *member) number(key string) float64 {
 	return n
 }
 
+// text returns the parameter of that key as a text without quotation marks, or "".
+func (m *member) text(key string) string {
+	text := ""
+	for s := (scanner{left: m.params}); s.left != ""; {
+		if k, v, ok := s.param(); !ok {
+			return ""
+		} else if k == key {
+			text = v.text
+		}
+	}
+	return text
+}
+
 // number returns the item's number, or a negative one.
 func (v item) number() float64 {
 	if n, ok := number(v.text); ok && v.kind == numeric {
@@ -224,7 +237,7 @@ func (s *scanner) item() (v item, ok bool) {
 		ok = s.next("?0") || s.next("?1")
 	case c == ':':
 		s.take(1)
-		s.take(s.run(func(c byte) bool { return isLetter(c) || isDigit(c) || strings.IndexByte("+/=", c) >= 0 }))
+		v.text = s.take(s.run(func(c byte) bool { return isLetter(c) || isDigit(c) || strings.IndexByte("+/=", c) >= 0 }))
 		ok = s.next(":")
 	case c == '@':
 		s.take(1)

@@ -1,9 +1,24 @@
 // Package announced decides when a request may be sent to a service that says in
-// its responses how much is left of its limits.
+// its responses what is left of its limits.
+//
+// Its law: a response says what remained when its request was served, and a value
+// counts if it is lower than expected or newer than the last. Requests without a
+// response are taken off, and given back if the service did not count them. The
+// flow is measured: what comes back without a reset, less what others take. While
+// much remains, requests are free; then they are spaced, so that what remains and
+// flows back lasts until the reset. With too little left, a request waits for the
+// flow or for the reset. From the reset on, a process that used all that is missing
+// itself goes on as it did a length before, so that in no span of that length it
+// sends more than the quota; otherwise one request goes first, and its response says
+// what the new quota is. Before the reset, one goes first after a pause, which grows
+// with each response that confirms the limit and shrinks with each that contradicts
+// it, so that no wait is longer than what was confirmed. A Retry-After goes before
+// the reset. One function, limit.wait, decides all of that.
 package announced
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -36,9 +51,8 @@ const (
 	// waited for any more. The service has counted it by then.
 	hangTime = time.Minute
 
-	// probePatience is how long other requests wait for the outcome of one that
-	// goes first. Then another one goes first.
-	probePatience = 10 * time.Second
+	// forgetTime is how long a limit is believed that nobody hears of.
+	forgetTime = 10 * time.Minute
 )
 
 // A Ledger is what is left of the limits of one service. Its times are on the
@@ -47,10 +61,9 @@ type Ledger struct {
 	reserve float64 // the part of each quota that is left to others
 	limits  []*limit
 	names   []string // of limits; replaced when they change
+	routes  routes
 	sent    records
-	probe   int           // number of the last request that went first; 0 once it has a response
-	probed  time.Duration // when it was sent
-	plain   bool          // a response that was not throttled announced nothing
+	trip    time.Duration // how long a response takes
 
 	// Of the last response that announced limits, if keep is set.
 	keep      bool
@@ -63,7 +76,15 @@ type Ledger struct {
 
 // New returns a Ledger that leaves that part of each quota, in [0, 1), to
 // others.
-func New(reserve float64) *Ledger { return &Ledger{reserve: reserve, sent: records{newest: -1}} }
+func New(reserve float64) *Ledger {
+	return &Ledger{reserve: reserve, sent: records{newest: -1}}
+}
+
+// A Request is what a Ledger needs to know of a request.
+type Request struct {
+	Route Route
+	Costs *Costs // nil: all are learned
+}
 
 // Costs are what a request takes of the limits of that name, as far as its
 // sender knows. A cost that is not above 0 is learned.
@@ -72,8 +93,10 @@ type Costs struct {
 	Values [maxLimits]float64
 }
 
-// of returns the cost of that name, or 0 if it is learned.
-func (c *Costs) of(name string) float64 {
+// cost returns what the request takes of the limit of that name, or 0 if that is
+// learned.
+func (r *Request) cost(name string) float64 {
+	c := r.Costs
 	if c == nil {
 		return 0
 	}
@@ -86,58 +109,55 @@ func (c *Costs) of(name string) float64 {
 // Names returns the names of the limits. The slice does not change.
 func (l *Ledger) Names() []string { return l.names }
 
-// Take takes what a request costs if all limits have room for it at now, and
-// reports whether they have. The request counts as in flight until Settle. sent
-// is its send time, which no other request has.
-func (l *Ledger) Take(now time.Duration, costs *Costs) (sent time.Duration, ok bool) {
-	wait, probe := l.wait(now, costs)
-	if wait > 0 {
-		return 0, false
-	}
-	r := l.sent.add(now, costs)
-	for _, m := range l.limits {
-		m.take(now, costs.of(m.name))
-	}
-	if probe {
-		l.probe, l.probed = r.number, now
-	}
-	return r.at, true
-}
+// Of returns the limits that the request takes of.
+func (l *Ledger) Of(r Request) Set { return l.routes.of(r.Route) }
 
-// Wait returns how long a request has to wait at now as far as is known. It is 0
-// if Take would succeed. A response may come before that and make it longer or
-// shorter. A request must not wait longer without another look.
-func (l *Ledger) Wait(now time.Duration, costs *Costs) time.Duration {
-	wait, _ := l.wait(now, costs)
-	return wait
-}
-
-// wait is Wait. It also reports whether the request would go first.
-func (l *Ledger) wait(now time.Duration, costs *Costs) (longest time.Duration, probe bool) {
+// Take takes what a request costs if all its limits have room for it at now, or returns
+// those that hold it back. The request counts as in flight until Settle. sent is its
+// send time, which no other request has.
+func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Set) {
 	l.forget(now)
+	limits := l.Of(r)
 	for _, m := range l.limits {
-		wait, first := m.wait(now, costs.of(m.name))
-		longest, probe = max(longest, wait), probe || first
+		if m.bit&limits == 0 {
+			continue
+		}
+		if wait, _ := m.wait(now, l.trip, 0, r.cost(m.name)); wait > 0 {
+			m.held = now
+			held |= m.bit
+		}
 	}
-	if probe && l.probe != 0 && l.sent.inFlight(l.probe) {
-		longest = max(longest, l.probed+probePatience-now)
+	if held != 0 {
+		return 0, held
 	}
-	if len(l.sent.list) > 0 { // one of them may hang
-		longest = min(longest, hangTime)
+	rec := record{Request: r, limits: limits}
+	for _, m := range l.limits {
+		if m.bit&limits != 0 {
+			_, turn := m.wait(now, l.trip, 0, r.cost(m.name))
+			m.take(now, l.trip, l.sent.last+1, r.cost(m.name), turn)
+			rec.first = rec.first || turn != inTurn
+		}
 	}
-	return longest, probe
+	return l.sent.add(now, rec), 0
 }
 
-// Expected returns how long a request that comes at now, with that many in line
-// before it, is expected to wait.
-func (l *Ledger) Expected(now time.Duration, line int, costs *Costs) time.Duration {
+// Wait returns how long a request has to wait at now, with that many in line
+// before it. A response may come before that and make it longer or shorter. A request
+// must not wait longer without another look.
+func (l *Ledger) Wait(now time.Duration, line int, r Request) (longest time.Duration) {
 	l.forget(now)
-	longest := time.Duration(0)
+	limits := l.Of(r)
 	for _, m := range l.limits {
-		longest = max(longest, m.expected(now, float64(line)*m.cost.mean, costs.of(m.name)))
+		if m.bit&limits != 0 {
+			wait, _ := m.wait(now, l.trip, float64(line)*m.cost.mean, r.cost(m.name))
+			longest = max(longest, wait)
+		}
 	}
 	return longest
 }
+
+// Trip returns how long a response takes, or 0 if there was none.
+func (l *Ledger) Trip() time.Duration { return l.trip }
 
 // Latest returns the send time of the last request in flight that was sent at
 // that time or before, or the time itself if there is none.
@@ -158,45 +178,77 @@ func (l *Ledger) Settle(sent time.Duration, used bool) {
 
 func (l *Ledger) settle(r *record, used bool) {
 	for _, m := range l.limits {
-		m.settle(r.costs.of(m.name), used && m.heardFrom != r.number)
+		if m.bit&r.limits != 0 {
+			said := m.heardFrom == r.number
+			// A response that names limits shows which the request did not take of.
+			counted := used && (said || r.said == 0)
+			m.settle(r.number, r.cost(m.name), counted, said)
+		}
 	}
-	r.settled, r.costs = true, nil
+	r.settled, r.Request = true, Request{}
 	l.sent.trim()
 }
 
-// Announce is what a response says at now whose request was sent at that time.
-// It reports whether a limit that is known to be true explains a throttling
-// response.
-func (l *Ledger) Announce(now, sent time.Duration, limits []Limit, throttled bool) (explained bool) {
+// Free reports whether a response shows that the service did not count its
+// request: one that was not modified (RFC 9110), and one that a cache gave.
+func Free(status int, header http.Header) bool {
+	return status == http.StatusNotModified || FromCache(header)
+}
+
+// An Answer is what a response says of the limits.
+type Answer struct {
+	Limits     []Limit
+	Throttled  bool
+	Free       bool          // the service did not count the request
+	RetryAfter time.Duration // when the next request may be sent; 0: not said
+}
+
+// Announce is what a response says at now whose request was sent at that time. A
+// RetryAfter goes before the reset of a limit with nothing left. Announce reports
+// whether a limit explains a throttling response.
+func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained bool) {
 	r := l.sent.find(sent)
-	number := 0
+	number, first := 0, false
 	if r != nil {
-		number = r.number
+		number, first = r.number, r.first
+		if trip := now - sent; l.trip == 0 {
+			l.trip = trip
+		} else {
+			l.trip += (trip - l.trip) / 8
+		}
 	}
-	if number == l.probe {
-		l.probe = 0
+	if l.keep && len(answer.Limits) > 0 && sent >= l.lastSent {
+		l.lastCount = copy(l.last[:], answer.Limits)
+		l.lastSent, l.lastHeard, l.throttled = sent, now, answer.Throttled
 	}
-	if l.keep && len(limits) > 0 && sent >= l.lastSent {
-		l.lastCount = copy(l.last[:], limits)
-		l.lastSent, l.lastHeard, l.throttled = sent, now, throttled
-	}
-	for _, a := range limits {
-		m := l.learn(now, now, sent, number, max(l.sent.last, 1), a, throttled)
+	said := Set(0)
+	for _, a := range answer.Limits {
+		if answer.RetryAfter > 0 && a.Remaining < 1 {
+			a.Reset = answer.RetryAfter
+		}
+		m := l.learn(now, a, heard{
+			at: now, sent: sent, number: number, first: first, trip: l.trip, requests: l.sent.last,
+			throttled: answer.Throttled, free: answer.Throttled || answer.Free,
+		})
 		if m == nil {
 			continue
 		}
-		if throttled && m.trusted() && m.remaining < m.cost.most && (m.onSuccess || !l.plain) {
+		said |= m.bit
+		if answer.Throttled && m.remaining < m.cost.most && (sent < m.since || first && m.pauseNow(l.trip) >= firstPause) {
 			explained = true
 		}
 	}
-	l.dropSilent(now, sent, limits)
-	l.plain = l.plain || !throttled && len(limits) == 0
+	if r != nil {
+		r.said = said
+		l.routes.note(r.Route, said)
+	}
+	l.dropSilent(now, sent, r, said)
 	return explained
 }
 
-// learn is what one limit of a response that came at heard says. It returns nil if
-// that is not to be believed.
-func (l *Ledger) learn(now, heard, sent time.Duration, number, requests int, a Limit, throttled bool) *limit {
+// learn is what a response says of one limit. It returns nil if that is not to be
+// believed.
+func (l *Ledger) learn(now time.Duration, a Limit, h heard) *limit {
 	if !a.valid() {
 		return nil
 	}
@@ -207,8 +259,7 @@ func (l *Ledger) learn(now, heard, sent time.Duration, number, requests int, a L
 			return nil
 		}
 	}
-	m.requests = requests
-	m.hear(heard, sent, number, a, throttled)
+	m.hear(a, h)
 	return m
 }
 
@@ -221,34 +272,26 @@ func (l *Ledger) Said() (limits []Limit, throttled bool, sent, heard time.Durati
 	return slices.Clone(l.last[:l.lastCount]), l.throttled, l.lastSent, l.lastHeard
 }
 
-// Hear is what a response to another process of the same client said, which came
-// at heard and whose request was sent at that time. It counts for a limit unless
+// Hear is what a response to another process of the same client said, that came
+// at that time and whose request was sent at that time. It counts for a limit unless
 // a response to a request of this process that was sent later has said more.
 // Nothing is learned of costs and of the kind of a limit: that takes each of its
 // responses.
-func (l *Ledger) Hear(now, sent, heard time.Duration, limits []Limit, throttled bool) {
+func (l *Ledger) Hear(now, sent, came time.Duration, limits []Limit, throttled bool) {
+	sent = max(sent, came-longestReset)
 	for _, a := range limits {
-		m := l.find(a.Name)
-		if m != nil && m.known && (sent <= m.toldBy || heard <= m.heard) {
-			continue
-		}
-		var before limit
-		if m != nil {
-			before = *m
-		}
-		if m = l.learn(now, heard, sent, 0, 0, a, throttled); m != nil && before.known {
-			m.evidence, m.flows, m.pause, m.from = before.evidence, before.flows, before.pause, before.from
-			m.lies, m.lied, m.barren, m.mistrusted = before.lies, before.lied, before.barren, before.mistrusted
+		if m := l.find(a.Name); m == nil || sent > m.asOf && came > m.heard {
+			l.learn(now, a, heard{at: came, sent: sent, trip: l.trip, throttled: throttled})
 		}
 	}
 }
 
-// dropSilent forgets the limits that a response does not say any more,
-// after their end.
-func (l *Ledger) dropSilent(now, sent time.Duration, limits []Limit) {
+// dropSilent forgets the limits that a response to a request of theirs does not
+// say any more, after their end.
+func (l *Ledger) dropSilent(now, sent time.Duration, r *record, said Set) {
 	l.drop(func(m *limit) bool {
-		said := slices.ContainsFunc(limits, func(a Limit) bool { return a.Name == m.name })
-		return !said && sent >= m.until() && now >= m.until()
+		silent := said&m.bit == 0 && (r == nil || l.Of(r.Request)&m.bit != 0)
+		return silent && sent >= m.until() && now >= m.until()
 	})
 }
 
@@ -289,10 +332,14 @@ func (l *Ledger) add(now time.Duration, name string) *limit {
 		}
 		l.drop(func(m *limit) bool { return m == oldest })
 	}
-	m := &limit{name: strings.Clone(name), reserve: l.reserve, cost: newCost()}
-	for _, r := range l.sent.list {
-		if !r.settled {
-			m.count(r.costs.of(name))
+	m := &limit{name: strings.Clone(name), reserve: l.reserve, cost: newCost(), held: -never, heard: -1, since: now, bit: 1}
+	for slices.ContainsFunc(l.limits, func(o *limit) bool { return o.bit == m.bit }) {
+		m.bit <<= 1
+	}
+	for i := range l.sent.list {
+		if r := &l.sent.list[i]; !r.settled {
+			r.limits |= m.bit
+			m.inFlight.add(r.cost(name))
 		}
 	}
 	l.limits = append(l.limits, m)
@@ -302,9 +349,21 @@ func (l *Ledger) add(now time.Duration, name string) *limit {
 
 // drop drops the limits for which gone returns true.
 func (l *Ledger) drop(gone func(*limit) bool) {
-	before := len(l.limits)
-	if l.limits = slices.DeleteFunc(l.limits, gone); len(l.limits) < before {
-		l.rename()
+	dropped := Set(0)
+	l.limits = slices.DeleteFunc(l.limits, func(m *limit) bool {
+		if !gone(m) {
+			return false
+		}
+		dropped |= m.bit
+		return true
+	})
+	if dropped == 0 {
+		return
+	}
+	l.rename()
+	l.routes.drop(dropped)
+	for i := range l.sent.list {
+		l.sent.list[i].limits &^= dropped
 	}
 }
 
@@ -320,10 +379,10 @@ func (l *Ledger) State(now time.Duration) []Limit {
 	l.forget(now)
 	var all []Limit
 	for _, m := range l.limits {
-		left := max(m.estimate(now)-m.inFlight(), 0)
-		a := Limit{Name: m.name, Quota: m.quota, Remaining: left, Reset: -1, Refills: m.refills}
-		if m.ends {
-			a.Reset = max(m.end-now, 0)
+		left := max(m.estimate(now)-m.inFlight.units(m.cost.mean), 0)
+		a := Limit{Name: m.name, Quota: m.quota, Remaining: left, Reset: -1, Refills: m.flow.rate > 0}
+		if m.window.ends {
+			a.Reset = max(m.window.end-now, 0)
 		}
 		all = append(all, a)
 	}
@@ -332,5 +391,5 @@ func (l *Ledger) State(now time.Duration) []Limit {
 
 // Limits reports whether a limit is short, so that requests are spaced or wait.
 func (l *Ledger) Limits(now time.Duration) bool {
-	return slices.ContainsFunc(l.limits, func(m *limit) bool { return !m.ample(now, m.room(now)) })
+	return slices.ContainsFunc(l.limits, func(m *limit) bool { return !m.free(now, m.room(now)) })
 }

@@ -20,25 +20,24 @@ type story struct {
 // at sets the clock.
 func (y *story) at(now time.Duration) { y.now = now }
 
+// request returns a request with these costs, or with a learned cost of each limit.
+func (y *story) request(costs []float64) Request {
+	if len(costs) == 0 {
+		return Request{}
+	}
+	c := &Costs{Names: y.Names()}
+	copy(c.Values[:], costs)
+	return Request{Costs: c}
+}
+
 // send takes what a request costs, which must be there.
 func (y *story) send(costs ...float64) (sent time.Duration) {
 	y.Helper()
-	sent, ok := y.Take(y.now, y.costs(costs))
-	if wait := y.Wait(y.now, y.costs(costs)); !ok {
-		y.Fatalf("at %v: refused; wait %v", y.now, wait)
+	sent, held := y.Take(y.now, y.request(costs))
+	if held != 0 {
+		y.Fatalf("at %v: refused; wait %v", y.now, y.Wait(y.now, 0, y.request(costs)))
 	}
 	return sent
-}
-
-// waits checks how long a request has to wait.
-func (y *story) waits(want time.Duration, costs ...float64) {
-	y.Helper()
-	if got := y.Wait(y.now, y.costs(costs)); got.Round(10*time.Millisecond) != want {
-		y.Fatalf("at %v: wait %v, want %v", y.now, got, want)
-	}
-	if _, ok := y.Take(y.now, y.costs(costs)); ok != (want == 0) {
-		y.Fatalf("at %v: Take %v", y.now, ok)
-	}
 }
 
 // sendAt is send at a time.
@@ -48,25 +47,30 @@ func (y *story) sendAt(now time.Duration) (sent time.Duration) {
 	return y.send()
 }
 
-// costs returns costs of 1 if there are no others.
-func (y *story) costs(values []float64) *Costs {
-	c := &Costs{Names: y.Names()}
-	if len(values) == 0 {
-		values = slices.Repeat([]float64{1}, len(c.Names))
+// waits checks how long a request has to wait, and that it is held back for that
+// long.
+func (y *story) waits(want time.Duration, costs ...float64) {
+	y.Helper()
+	if got := y.Wait(y.now, 0, y.request(costs)); got.Round(10*time.Millisecond) != want {
+		y.Fatalf("at %v: wait %v, want %v", y.now, got, want)
 	}
-	copy(c.Values[:], values)
-	return c
+	if want == 0 {
+		return
+	}
+	if _, held := y.Take(y.now, y.request(costs)); held == 0 {
+		y.Fatalf("at %v: not held back", y.now)
+	}
 }
 
-// hear has a response come whose request was sent at that time.
+// hear is a response to the request with that send time.
 func (y *story) hear(sent time.Duration, limits ...Limit) {
-	y.Announce(y.now, sent, limits, false)
+	y.Announce(y.now, sent, Answer{Limits: limits})
 	y.Settle(sent, true)
 }
 
 // throttle is hear for a throttling response.
 func (y *story) throttle(sent time.Duration, limits ...Limit) (explained bool) {
-	explained = y.Announce(y.now, sent, limits, true)
+	explained = y.Announce(y.now, sent, Answer{Limits: limits, Throttled: true})
 	y.Settle(sent, false)
 	return explained
 }
@@ -83,7 +87,7 @@ func (y *story) left(want ...float64) {
 	}
 }
 
-func window(remaining float64, reset time.Duration) Limit {
+func of100(remaining float64, reset time.Duration) Limit {
 	return Limit{Quota: 100, Remaining: remaining, Reset: reset}
 }
 
@@ -106,8 +110,8 @@ func TestStories(t *testing.T) {
 			}
 			y.left()
 		}},
-		{"nothing is left", 0, func(y *story) {
-			y.hear(y.send(), window(0, 30*s))
+		{"a window with nothing left", 0, func(y *story) {
+			y.hear(y.send(), of100(0, 30*s))
 			y.waits(31 * s) // the reset may have been rounded
 			y.at(30 * s)
 			y.waits(s)
@@ -115,25 +119,77 @@ func TestStories(t *testing.T) {
 			y.waits(0)
 		}},
 		{"a window that ends later than was said", 0, func(y *story) {
-			y.hear(y.send(), window(0, 30*s))
-			y.throttle(y.sendAt(31*s), window(0, time.Millisecond))
+			y.hear(y.send(), of100(0, 30*s))
+			y.throttle(y.sendAt(31*s), of100(0, time.Millisecond))
 			y.waits(50 * time.Millisecond) // and what a clock may be off
+		}},
+		{"one request goes first after the end", 0, func(y *story) {
+			y.hear(y.send(), of100(0, 10*s))
+			y.at(11 * s)
+			first := y.send()
+			y.waits(patience)
+			y.at(12 * s)
+			y.hear(first, of100(99, 60*s))
+			y.send()
+		}},
+		{"the one that goes first hangs", 0, func(y *story) {
+			y.hear(y.send(), of100(0, 10*s))
+			y.at(11 * s)
+			y.send()
+			y.at(20 * s)
+			y.waits(s)
+			y.at(21 * s)
+			y.send()
+		}},
+		{"a long reset is asked about soon, and believed if it is confirmed", 0, func(y *story) {
+			y.hear(y.send(), of100(0, time.Hour))
+			y.waits(s)
+			y.throttle(y.sendAt(s), of100(0, time.Hour-s))
+			y.waits(4 * s)
+			y.throttle(y.sendAt(5*s), of100(0, time.Hour-5*s))
+			y.waits(16 * s)
+		}},
+		{"a long reset that is contradicted", 0, func(y *story) {
+			y.hear(y.send(), of100(0, time.Hour))
+			y.hear(y.sendAt(s), of100(0, time.Hour-s))
+			y.waits(500 * time.Millisecond)
+			y.hear(y.sendAt(1500*time.Millisecond), of100(0, time.Hour-s))
+			y.waits(250 * time.Millisecond)
 		}},
 		{"only that nothing is left", 0, func(y *story) {
 			y.hear(y.send(), Limit{Reset: -1})
 			y.waits(s)
 			y.throttle(y.sendAt(s), Limit{Reset: -1})
-			y.waits(2 * s) // the pause doubles
-			y.hear(y.sendAt(3*s), Limit{Reset: -1})
-			y.waits(s) // and is halved
+			y.waits(4 * s)
+			y.throttle(y.sendAt(5*s), Limit{Reset: -1})
+			y.waits(16 * s)
+			y.throttle(y.sendAt(21*s), Limit{Reset: -1})
+			y.waits(maxPause)
 		}},
-		{"a window after one that was used up is spread from the start", 0, func(y *story) {
-			y.hear(y.send(), window(1, 10*s))
-			y.hear(y.sendAt(11*s), window(99, 10*s))
-			y.waits(100 * time.Millisecond)
+		{"requests are spaced from a third on", 0, func(y *story) {
+			y.hear(y.send(), of100(40, 60*s))
+			for range 6 {
+				y.send()
+			}
+			y.at(s)
+			y.waits(740 * time.Millisecond) // 59 s for 34 that remain, since the last one
+		}},
+		{"what others take is left to them", 0, func(y *story) {
+			m := &limit{quota: 100, remaining: 30, heard: 0, window: window{ends: true, end: 60 * s, length: 60 * s}}
+			if got := m.pace(0, 0, 30); math.Abs(got-.5) > 1e-9 {
+				y.Errorf("alone %v/s, want .5/s", got)
+			}
+			m.flow.rate = -.25
+			if got := m.pace(0, 0, 30); math.Abs(got-.3) > 1e-9 {
+				y.Errorf("%v/s, want what is even less four fifths of what others take, .3/s", got)
+			}
+			m.flow.rate = -9
+			if got := m.pace(0, 0, 30); math.Abs(got-.05) > 1e-9 {
+				y.Errorf("%v/s, want a tenth of what is even, .05/s", got)
+			}
 		}},
 		{"a request that was not sent gives back what it took", 0, func(y *story) {
-			y.hear(y.send(), window(50, 60*s))
+			y.hear(y.send(), of100(50, 60*s))
 			sent := y.send()
 			y.left(49)
 			y.Settle(sent, false)
@@ -144,37 +200,29 @@ func TestStories(t *testing.T) {
 		{"responses out of order", 0, func(y *story) {
 			a, b := y.send(), y.send()
 			y.at(s)
-			y.hear(b, window(48, 60*s))
-			y.hear(a, window(49, 60*s))
+			y.hear(b, of100(48, 60*s))
+			y.hear(a, of100(49, 60*s))
 			y.left(48)
 		}},
 		{"a response of the window before", 0, func(y *story) {
-			y.hear(y.send(), window(60, 10*s))
+			y.hear(y.send(), of100(60, 10*s))
 			y.at(9 * s)
 			old := y.send()
 			y.at(12 * s)
-			y.hear(y.send(), window(99, 60*s))
+			y.hear(y.send(), of100(99, 60*s))
 			y.at(13 * s)
-			y.hear(old, window(40, -1*s+s))
+			y.hear(old, of100(40, 0))
 			y.left(99)
 		}},
-		{"one request goes first after the end", 0, func(y *story) {
-			y.hear(y.send(), window(0, 10*s))
-			y.at(11 * s)
-			probe := y.send()
-			y.waits(probePatience)
-			y.at(12 * s)
-			y.hear(probe, window(99, 60*s))
-			y.waits(0)
-		}},
-		{"the one that goes first hangs", 0, func(y *story) {
-			y.hear(y.send(), window(0, 10*s))
-			y.at(11 * s)
-			y.send()
-			y.at(20 * s)
-			y.waits(s)
-			y.at(21 * s)
-			y.waits(0)
+		{"a response of the next window to a request of this one", 0, func(y *story) {
+			y.hear(y.send(), of100(60, 10*s))
+			y.at(9900 * time.Millisecond)
+			a, b := y.send(), y.send()
+			y.at(10 * s)
+			y.hear(a, of100(59, 0))
+			y.at(10100 * time.Millisecond)
+			y.hear(b, of100(99, 60*s))
+			y.left(99)
 		}},
 		{"requests hang", 0, func(y *story) {
 			y.hear(y.send(), refill(10))
@@ -183,36 +231,25 @@ func TestStories(t *testing.T) {
 				y.send()
 			}
 			y.at(y.now + 2*hangTime)
-			y.waits(0)
+			y.send()
 			if len(y.sent.list) > 2 {
 				y.Errorf("%d records", len(y.sent.list))
 			}
 		}},
-		{"a bucket without a rate waits for what is in flight", 0, func(y *story) {
-			y.hear(y.send(), Limit{Remaining: 1, Reset: -1})
-			y.at(30 * s)
-			a := y.send()
-			y.waits(probePatience)
-			y.at(31 * s)
-			y.hear(a, Limit{Remaining: 1, Reset: -1})
-			y.waits(0)
-		}},
 		{"a cost of more than the quota", .1, func(y *story) {
 			y.hear(y.send(), refill(50))
 			y.at(49 * s)
-			if _, ok := y.Take(y.now, y.costs([]float64{1e300})); ok {
+			if _, held := y.Take(y.now, y.request([]float64{1e300})); held == 0 {
 				y.Error("the reserve is not left")
 			}
-			y.at(50 * s)
+			y.at(70 * s)
 			sent := y.send(math.Inf(1))
 			y.left(0)
-			y.waits(hangTime, 1)
 			y.Settle(sent, false)
-			y.left(100)
-			y.waits(0, 1)
+			y.send(1)
 		}},
-		{"costs that are told", 0, func(y *story) {
-			y.hear(y.send(), called("requests", window(90, 60*s)), called("tokens", window(80, 60*s)))
+		{"costs that are known", 0, func(y *story) {
+			y.hear(y.send(), called("requests", of100(90, 60*s)), called("tokens", of100(80, 60*s)))
 			sent := y.send(1, 30)
 			y.left(89, 50)
 			y.Settle(sent, false)
@@ -220,78 +257,83 @@ func TestStories(t *testing.T) {
 			y.send(math.NaN(), -1) // learned, and one so far
 			y.left(89, 79)
 		}},
-		{"costs that are learned", 0, func(y *story) {
-			for i := range 10 {
-				y.at(time.Duration(i) * s)
-				y.hear(y.send(0), window(100-float64(5*i), 60*s-y.now))
-			}
-			y.left(55)
-			y.send(0)
-			y.left(50)
-		}},
 		{"a limit that one response says and another does not", 0, func(y *story) {
-			y.hear(y.send(), called("a", window(90, 60*s)), called("b", window(90, 60*s)))
-			y.hear(y.send(), called("a", window(89, 60*s)))
-			y.left(89, 89)
+			y.hear(y.send(), called("a", of100(90, 60*s)), called("b", of100(90, 60*s)))
+			y.hear(y.send(), called("a", of100(89, 60*s)))
+			y.left(89, 90)
 			y.at(62 * s)
-			y.hear(y.send(), called("a", window(99, 60*s)))
+			y.hear(y.send(), called("a", of100(99, 60*s)))
 			y.left(99)
 		}},
 		{"a limit that is forgotten and comes back", 0, func(y *story) {
-			y.hear(y.send(), called("a", window(90, s)))
+			y.hear(y.send(), called("a", of100(90, s)))
 			a := y.send(30)
 			y.at(5 * s)
 			y.hear(y.send(30))
 			y.left()
-			y.hear(y.send(), called("a", window(90, s)))
+			y.hear(y.send(), called("a", of100(90, s)))
 			y.left(60)
 			y.Settle(a, false)
 			y.left(90)
 		}},
-		{"a bucket whose rate makes no sense", 0, func(y *story) {
-			y.hear(y.send(), Limit{Quota: 10, Remaining: 9.999, Reset: time.Hour, Refills: true})
-			y.Settle(y.send(9.999), true)
-			y.waits(time.Hour + s + lieTimeout)
-			y.at(time.Hour + s + lieTimeout)
-			y.waits(0)
-		}},
-		{"a window in which units come back", 0, func(y *story) {
-			y.hear(y.send(), window(40, 60*s))
-			for i := range 7 {
-				y.hear(y.sendAt(time.Duration(i)*s), window(40, time.Duration(56-8*i)*s))
-			}
-			if m := y.limits[0]; !m.flowing() {
-				y.Error("it is taken for a window that ends")
-			}
-		}},
-		{"lies: nothing is left, and requests succeed", 0, func(y *story) {
-			for i := range mostBarren + 1 {
-				y.hear(y.sendAt(time.Duration(i)*40*s), window(0, 30*s))
-			}
-			y.waits(0)
-			if y.throttle(y.send(), window(0, 30*s)) {
-				y.Error("what is not believed explains")
-			}
-		}},
-		{"lies: two limits under one name", 0, func(y *story) {
-			for i := range 8 {
-				y.at(time.Duration(i) * 100 * time.Millisecond)
-				sent, ok := y.Take(y.now, nil)
-				if !ok {
-					sent = y.now // as if it had been in flight for long
+		{"a resource holds back its own requests only", 0, func(y *story) {
+			core, audit := RouteOf("GET", "/orgs/a/repos"), RouteOf("GET", "/orgs/a/audit-log")
+			send := func(r Route) time.Duration {
+				sent, held := y.Take(y.now, Request{Route: r})
+				if held != 0 {
+					y.Fatalf("held back by %b", held)
 				}
-				y.hear(sent, window(float64(90-80*(i%2)), 60*s))
+				return sent
 			}
-			y.waits(0)
+			y.hear(send(core), called("core", of100(50, time.Hour)))
+			y.hear(send(audit), called("audit_log", of100(0, 50*s)))
+			y.hear(send(core), called("core", of100(49, time.Hour)))
+			if _, held := y.Take(y.now, Request{Route: audit}); held != y.limits[1].bit {
+				y.Errorf("held back by %b", held)
+			}
+			if wait := y.Wait(y.now, 0, Request{Route: RouteOf("GET", "/orgs/b/audit-log")}); wait.Round(s) != 51*s {
+				y.Errorf("the log of another organization waits %v", wait)
+			}
+			if wait := y.Wait(y.now, 0, Request{Route: RouteOf("GET", "/orgs/b/repos")}); wait != 0 {
+				y.Errorf("the repositories of another organization wait %v", wait)
+			}
+			y.left(49, 0)
+		}},
+		{"a request of which nothing is known gives back what it did not take", 0, func(y *story) {
+			y.hear(y.send(), called("a", of100(90, 60*s)))
+			y.hear(y.send(), called("b", of100(90, 60*s)))
+			y.left(90, 90)
+		}},
+		{"Retry-After goes before the reset", 0, func(y *story) {
+			sent := y.send()
+			y.Announce(y.now, sent, Answer{Limits: []Limit{of100(0, time.Hour)}, Throttled: true, RetryAfter: 2500 * time.Millisecond})
+			y.Settle(sent, false)
+			y.waits(2550 * time.Millisecond)
+		}},
+		{"a countdown in milliseconds", 0, func(y *story) {
+			y.hear(y.send(), of100(50, 30_000*s))
+			y.at(2 * s)
+			y.hear(y.send(), of100(0, 28_000*s))
+			y.waits(29 * s)
 		}},
 		{"throttling that a limit explains", 0, func(y *story) {
 			a, b, c := y.send(), y.send(), y.send()
 			if y.throttle(a) {
 				y.Error("nothing explains")
 			}
-			y.hear(b, window(0, 30*s))
-			if !y.throttle(c, window(0, 30*s)) {
+			y.at(s)
+			y.hear(b, of100(0, 30*s))
+			if !y.throttle(c, of100(0, 30*s)) { // it was sent when nothing was known
 				y.Error("not explained")
+			}
+			y.at(40 * s)
+			d := y.send() // goes first
+			if !y.throttle(d, of100(0, 30*s)) {
+				y.Error("not explained")
+			}
+			y.hear(y.sendAt(80*s), of100(90, 30*s))
+			if y.throttle(y.send(), of100(0, 30*s)) { // there was room
+				y.Error("explained")
 			}
 		}},
 		{"what makes no sense", 0, func(y *story) {
@@ -308,11 +350,20 @@ func TestStories(t *testing.T) {
 		{"names without end", 0, func(y *story) {
 			for i := range 100 {
 				y.at(time.Duration(i))
-				other := called(strings.Repeat("x", i), window(90, time.Hour))
-				y.hear(y.send(), called("the one", window(90, 60*s)), other)
+				other := called(strings.Repeat("x", i), of100(90, time.Hour))
+				y.hear(y.send(), called("the one", of100(90, 60*s)), other)
 			}
 			if n := y.Names(); len(n) != maxLimits || !slices.Contains(n, "the one") {
 				y.Errorf("%q", n)
+			}
+		}},
+		{"routes without end", 0, func(y *story) {
+			for i := range 10 * maxRoutes {
+				sent, _ := y.Take(y.now, Request{Route: Route{uint64(i + 1), uint64(-i - 1)}})
+				y.hear(sent, of100(90, time.Hour))
+			}
+			if n := len(y.routes.limits); n > maxRoutes+2 {
+				y.Errorf("%d routes", n)
 			}
 		}},
 	} {
@@ -320,8 +371,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// What others were told counts where it is newer, and teaches neither costs nor
-// mistrust.
+// What others were told counts where it is newer, and teaches no costs.
 func TestHear(t *testing.T) {
 	y := &story{T: t, Ledger: New(0)}
 	said := func(left float64, reset time.Duration) []Limit {
@@ -333,26 +383,108 @@ func TestHear(t *testing.T) {
 	y.hear(y.sendAt(11*s), said(200, 49*s)...)
 	y.Hear(y.now, 10*s, 10*s, said(500, 50*s), false) // older
 	y.left(200)
-	for i := range 5 { // windows that begin with nothing left: others have used them up
-		y.at(time.Duration(i+2) * 60 * s)
-		y.Hear(y.now, y.now-s, y.now-s/2, said(0, 30*s), false)
-	}
-	m := y.limits[0]
-	if m.mistrusted != 0 || m.lies != 0 || m.cost.mean != 1 {
-		t.Errorf("mistrusted until %v after %d lies; a request costs %v", m.mistrusted, m.lies, m.cost.mean)
+	if mean := y.limits[0].cost.mean; mean != 1 {
+		t.Errorf("a request costs %v", mean)
 	}
 }
 
-// Two requests far apart say nothing of the cost of one: others have taken their
-// part in between.
-func TestCostOfASlowProcess(t *testing.T) {
-	y := &story{T: t, Ledger: New(0)}
-	for i := range 5 { // windows of a minute, two requests in each
-		begin := time.Duration(i) * 60 * s
-		y.hear(y.sendAt(begin+s), Limit{Quota: 600, Remaining: 598, Reset: 59 * s})
-		y.hear(y.sendAt(begin+21*s), Limit{Quota: 600, Remaining: 310, Reset: 39 * s})
+// Between two responses of one window, what this process took is known, so the
+// rest is the flow.
+func TestFlow(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		rate float64 // units that come back per second, less what others take
+	}{{"a window", 0}, {"a bucket", 2}, {"others", -3}} {
+		y := &story{T: t, Ledger: New(0)}
+		remaining := 5000.0
+		for i := range 400 {
+			y.at(time.Duration(i) * 250 * time.Millisecond)
+			sent := y.send(1)
+			remaining += tt.rate/4 - 1
+			y.at(y.now + 100*time.Millisecond)
+			y.hear(sent, Limit{Quota: 10000, Remaining: math.Floor(remaining), Reset: time.Hour - y.now.Truncate(s)})
+		}
+		if got := y.limits[0].flow.rate; math.Abs(got-tt.rate) > .2 {
+			t.Errorf("%s: a flow of %v/s, want %v/s", tt.name, got, tt.rate)
+		}
 	}
-	if mean := y.limits[0].cost.mean; mean > 1 {
-		t.Errorf("a request costs %v", mean)
+}
+
+// What the service did not count is no part of the flow, whenever that is known.
+func TestFlowOfRefusedRequests(t *testing.T) {
+	y := &story{T: t, Ledger: New(0)}
+	for i := range 400 {
+		y.at(time.Duration(i) * 250 * time.Millisecond)
+		sent := y.send()
+		limit := Limit{Quota: 10000, Remaining: 5000, Reset: time.Hour - y.now.Truncate(s)}
+		y.at(y.now + 100*time.Millisecond)
+		y.throttle(sent, limit)
+	}
+	if got := y.limits[0].flow.rate; math.Abs(got) > .01 {
+		t.Errorf("a flow of %v/s, want none", got)
+	}
+}
+
+func TestSends(t *testing.T) {
+	var log sends
+	for i := range 100 {
+		log.add(time.Duration(i)*s, 1, 100)
+	}
+	if got := log.since(49 * s); got < 50 || got > 57 {
+		t.Errorf("%v since then, want 50 or a slot more", got)
+	}
+	if got := log.clear(0, 50); got < 49*s || got > 56*s {
+		t.Errorf("50 are left of the log at %v", got)
+	}
+	if got := log.clear(200*s, 0); got != 200*s {
+		t.Errorf("a time after all of them is moved to %v", got)
+	}
+	if got := log.clear(0, -1); got != never {
+		t.Errorf("less than nothing at %v", got)
+	}
+	if got := log.sustained(100*s, 100*s, 10); got < .9 || got > 1.1 {
+		t.Errorf("%v/s, want as many as come back", got)
+	}
+	log.giveBack(1)
+	if got := log.since(-1); got != 99 {
+		t.Errorf("%v in all, want 99", got)
+	}
+}
+
+// A pair of requests shows what the second cost, if they were served in their order.
+func TestCost(t *testing.T) {
+	c := newCost()
+	c.guess(7, fewest-1)
+	if c.mean != 1 {
+		t.Errorf("a guess of few requests: %v", c.mean)
+	}
+	c.guess(7, fewest)
+	if c.mean != 7 || c.most != 7 {
+		t.Errorf("a guess: %v, at most %v", c.mean, c.most)
+	}
+	pair := func(number int, cost float64) {
+		c.take(number, 0)
+		for c.takes%pairInterval != 1 {
+			c.take(0, 0)
+		}
+		c.take(number+1, 0)
+		c.hear(number+1, 100-cost) // responses in either order
+		c.hear(number, 100)
+	}
+	for i := range 2 * costSamples {
+		pair(10*i+1, []float64{5, -5, 10}[i%3])
+	}
+	if len(c.samples) != costSamples || c.mean < 5 || c.mean > 10 || c.most < c.mean {
+		t.Errorf("%d samples: %v, at most %v", len(c.samples), c.mean, c.most)
+	}
+	c.guess(100, fewest)
+	if pair(10001, 1); c.mean == 1 {
+		t.Error("one of 32 took 1, as if others came between")
+	}
+	for i := range costSamples / 8 {
+		pair(10*i+10011, 1)
+	}
+	if c.mean != 1 || c.most != 1 || c.wantsPair() {
+		t.Errorf("an eighth took 1: %v, at most %v", c.mean, c.most)
 	}
 }

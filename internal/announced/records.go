@@ -8,10 +8,13 @@ import (
 
 // A record is a request that was sent.
 type record struct {
+	Request
 	number  int           // in the order of sending, from 1
 	at      time.Duration // which no other request has
+	limits  Set           // which it takes of
+	said    Set           // which its response said
+	first   bool          // it went first for one of them
 	settled bool
-	costs   *Costs
 }
 
 // records are the requests since the oldest that is in flight.
@@ -22,13 +25,13 @@ type records struct {
 	done   int // the first ones, which are settled
 }
 
-// add adds a request that is sent at now.
-func (s *records) add(now time.Duration, costs *Costs) record {
+// add adds a request that is sent at now, and returns its send time.
+func (s *records) add(now time.Duration, r record) (sent time.Duration) {
 	s.last++
 	s.newest = max(now, s.newest+1)
-	r := record{number: s.last, at: s.newest, costs: costs}
+	r.number, r.at = s.last, s.newest
 	s.list = append(s.list, r)
-	return r
+	return r.at
 }
 
 // search returns the place of the first request that was sent at that time or
@@ -77,13 +80,4 @@ func (s *records) trim() {
 		s.list = slices.Delete(s.list, 0, s.done)
 		s.done = 0
 	}
-}
-
-// inFlight reports whether the request of that number is not settled.
-func (s *records) inFlight(number int) bool {
-	if len(s.list) == 0 {
-		return false
-	}
-	i := number - s.list[0].number
-	return i >= 0 && i < len(s.list) && !s.list[i].settled
 }

@@ -15,9 +15,14 @@ func structured(limits []Limit, current, policy []string) []Limit {
 	field := strings.Join(current, ", ")
 	read := limits
 	ok := parseList(field, func(m member) {
-		l := Limit{Name: m.name(), Remaining: m.number("r"), Reset: inSeconds(m.number("t"))}
-		if m.isName() && l.Remaining >= 0 && !named(read, l.Name) && len(read) < cap(read) {
+		l := Limit{Name: join(m.name(), m.text("pk")), Remaining: m.number("r"), Reset: inSeconds(m.number("t"))}
+		if !m.isName() || l.Remaining < 0 {
+			return
+		}
+		if i := slices.IndexFunc(read, func(o Limit) bool { return o.Name == l.Name }); i < 0 && len(read) < cap(read) {
 			read = append(read, l)
+		} else if i >= 0 && l.Remaining < read[i].Remaining {
+			read[i] = l
 		}
 	})
 	if !ok {
@@ -44,7 +49,7 @@ func single(field string) Limit {
 		}
 	})
 	if !ok {
-		return none
+		return invalid
 	}
 	return l
 }
@@ -55,8 +60,8 @@ func withPolicies(limits []Limit, field string) {
 		return
 	}
 	parseList(field, func(m member) {
-		name := m.name()
-		i := slices.IndexFunc(limits, func(l Limit) bool { return l.Name == name })
+		name, full := m.name(), join(m.name(), m.text("pk"))
+		i := slices.IndexFunc(limits, func(l Limit) bool { return l.Name == name || l.Name == full })
 		if !m.isName() || i < 0 {
 			return
 		}

@@ -65,16 +65,16 @@ func (b *Bucket) Now() time.Duration { return min(time.Since(b.start), clockEnd)
 
 // Take takes n tokens and reports true if they are there and nobody waits.
 func (b *Bucket) Take(n float64) bool {
-	_, ok := b.TakeNow(n, nil)
+	_, ok := b.TakeNow(n, announced.Request{})
 	return ok
 }
 
-// TakeNow is Take for a request with those costs, and returns its send time, so
+// TakeNow is Take for a request , and returns its send time, so
 // that the caller need not read the clock again.
-func (b *Bucket) TakeNow(n float64, costs *announced.Costs) (sent time.Duration, ok bool) {
+func (b *Bucket) TakeNow(n float64, req announced.Request) (sent time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.take(b.Now(), n, costs)
+	return b.take(b.Now(), n, req)
 }
 
 // Announce makes callers wait for what ledger has, too. Unless paced, they wait
@@ -143,18 +143,19 @@ func (b *Bucket) Tokens() float64 {
 func (b *Bucket) Line(n float64) (waiting int, expected time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.line.Len(), b.expectedWait(b.Now(), n, nil)
+	return b.line.Len(), b.expectedWait(b.Now(), n, announced.Request{})
 }
 
 // take takes n tokens and reports true if they are there and nobody waits.
 // take requires that b.mu is held.
-func (b *Bucket) take(now time.Duration, n float64, costs *announced.Costs) (sent time.Duration, ok bool) {
+func (b *Bucket) take(now time.Duration, n float64, req announced.Request) (sent time.Duration, ok bool) {
 	tokens := b.tokensAt(now)
-	if b.line.Len() > 0 || !b.unpaced && tokens < n-slack {
+	if b.line.Len() > 0 && (!b.unpaced || b.before(req) > 0) || !b.unpaced && tokens < n-slack {
 		return 0, false
 	}
 	if sent = now; b.ledger != nil {
-		if sent, ok = b.ledger.Take(now, costs); !ok {
+		var held announced.Set
+		if sent, held = b.ledger.Take(now, req); held != 0 {
 			return 0, false
 		}
 	}
@@ -230,10 +231,10 @@ func (b *Bucket) tokensAt(now time.Duration) float64 {
 // expectedWait returns how long a caller who comes at now would wait for n
 // tokens, after the line, at the present rate.
 // expectedWait requires that b.mu is held and does not mutate b.
-func (b *Bucket) expectedWait(now time.Duration, n float64, costs *announced.Costs) time.Duration {
+func (b *Bucket) expectedWait(now time.Duration, n float64, req announced.Request) time.Duration {
 	expected := time.Duration(0)
 	if b.ledger != nil {
-		expected = b.ledger.Expected(now, b.line.Len(), costs)
+		expected = b.ledger.Wait(now, b.before(req), req)
 	}
 	if all := b.queued + n; all > b.tokensAt(now)+slack && !b.unpaced {
 		expected = max(expected, b.until(now, all))

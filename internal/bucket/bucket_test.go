@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/waittest"
 )
 
@@ -40,7 +41,7 @@ func TestAskingOftenAddsNoRounding(t *testing.T) {
 	for _, rate := range []float64{1e-6, 3e-5, 1e-4} { // a float64 near 500 has steps of 5.7e-14
 		b := &Bucket{rate: rate, capacity: 1000, tokens: 500}
 		for now := range 2_000_000 * time.Nanosecond {
-			b.take(now, 501, nil)
+			b.take(now, 501, announced.Request{})
 		}
 		if got, want := b.tokensAt(2*time.Millisecond)-500, 2e-3*rate; math.Abs(got-want) > 1e-13 {
 			t.Errorf("at %v/s: %v credited, want %v", rate, got, want)
@@ -125,16 +126,16 @@ func TestExpectedWaitHasBounds(t *testing.T) {
 			for _, now := range []time.Duration{math.MinInt64, 0, time.Second, clockEnd} {
 				b := newEmpty(rate, n)
 				b.queued = n
-				if got := b.expectedWait(now, n, nil); got < 0 || got > clockEnd {
+				if got := b.expectedWait(now, n, announced.Request{}); got < 0 || got > clockEnd {
 					t.Errorf("%v tokens at %v/s, at %v: %v", n, rate, now, got)
 				}
 			}
 		}
 	}
-	if got := (&Bucket{rate: 1e-9, capacity: 1, tokens: 1 - slack/2}).expectedWait(0, 1, nil); got != 0 {
+	if got := (&Bucket{rate: 1e-9, capacity: 1, tokens: 1 - slack/2}).expectedWait(0, 1, announced.Request{}); got != 0 {
 		t.Errorf("for what Take takes because of rounding: %v, want 0", got)
 	}
-	if got := newEmpty(1e-300, 1).expectedWait(0, 1, nil); got != clockEnd {
+	if got := newEmpty(1e-300, 1).expectedWait(0, 1, announced.Request{}); got != clockEnd {
 		t.Errorf("at 1e-300/s: %v, want %v", got, clockEnd)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/waittest"
 )
 
@@ -22,7 +23,7 @@ func newEmpty(rate, capacity float64) *Bucket {
 // not be there.
 func mustJoin(t testing.TB, b *Bucket, n float64) *waiter {
 	t.Helper()
-	w, _, ok := b.takeOrJoin(n, nil, 0, false)
+	w, _, ok := b.takeOrJoin(n, announced.Request{}, 0, false)
 	if !ok || w == nil {
 		t.Fatalf("no place in line for %v tokens", n)
 	}

@@ -25,44 +25,46 @@ func (e *TooLongError) Error() string {
 // returns a [*TooLongError] at once. If ctx ends first, Wait returns its cause
 // and takes nothing.
 func (b *Bucket) Wait(ctx context.Context, n float64) error {
-	_, err := b.wait(ctx, n, nil, 0, false)
+	_, err := b.wait(ctx, n, announced.Request{}, 0, false)
 	return err
 }
 
 // WaitAtMost is Wait for callers who do not begin a wait that is expected to be
 // longer than limit either.
 func (b *Bucket) WaitAtMost(ctx context.Context, n float64, limit time.Duration) error {
-	_, err := b.wait(ctx, n, nil, limit, true)
+	_, err := b.wait(ctx, n, announced.Request{}, limit, true)
 	return err
 }
 
-// WaitFor is Wait, or WaitAtMost if limited, for a request with those costs. It
+// WaitFor is Wait, or WaitAtMost if limited, for a request. It
 // returns the request's send time.
 func (b *Bucket) WaitFor(
-	ctx context.Context, n float64, costs *announced.Costs, limit time.Duration, limited bool,
+	ctx context.Context, n float64, req announced.Request, limit time.Duration, limited bool,
 ) (sent time.Duration, err error) {
-	return b.wait(ctx, n, costs, limit, limited)
+	return b.wait(ctx, n, req, limit, limited)
 }
 
 func (b *Bucket) wait(
-	ctx context.Context, n float64, costs *announced.Costs, limit time.Duration, limited bool,
+	ctx context.Context, n float64, req announced.Request, limit time.Duration, limited bool,
 ) (sent time.Duration, err error) {
-	if sent, ok := b.TakeNow(n, costs); ok {
+	if sent, ok := b.TakeNow(n, req); ok {
 		return sent, nil
 	}
 
 	// Determine the limit. The context's methods may panic; they are called
 	// before the caller joins the line, so that a panic leaves nobody in it.
 	done := ctx.Done()
-	if deadline, ok := ctx.Deadline(); ok {
-		before := max(time.Until(deadline), 0) - 1
+	deadline, hasDeadline := ctx.Deadline()
+	trip, bounded := b.trip()
+	if hasDeadline {
+		before := max(time.Until(deadline)-trip, 0) - 1
 		if !limited || before < limit {
 			limit, limited = before, true
 		}
 	}
 
 	// Join the line.
-	w, expected, ok := b.takeOrJoin(n, costs, limit, limited)
+	w, expected, ok := b.takeOrJoin(n, req, limit, limited)
 	if !ok {
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
@@ -70,22 +72,62 @@ func (b *Bucket) wait(
 		return 0, &TooLongError{expected}
 	}
 
-	// Wait for the grant.
+	// Wait for the grant. What a service says may make the wait longer than it was
+	// expected to be.
+	var late <-chan time.Time
+	if limited && bounded {
+		timer := time.NewTimer(limit + 1)
+		defer timer.Stop()
+		late = timer.C
+	}
 	select {
 	case <-w.granted:
 		if ctx.Err() == nil {
 			return w.sent, nil
 		}
 	case <-done:
+	case <-late:
+		if expected, gone := b.giveUp(w); gone {
+			return 0, &TooLongError{limit + expected}
+		}
+		return w.sent, nil
 	}
 	b.leave(w)
 	return 0, context.Cause(ctx)
 }
 
+// trip returns how long a request takes, and whether the wait for a place in line
+// depends on what a service says.
+func (b *Bucket) trip() (trip time.Duration, bounded bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ledger == nil {
+		return 0, false
+	}
+	return b.ledger.Trip(), true
+}
+
+// giveUp gives up w's place in line unless w has been granted its tokens. It
+// returns how much longer w would have waited.
+func (b *Bucket) giveUp(w *waiter) (expected time.Duration, gone bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-w.granted:
+		return 0, false
+	default:
+	}
+	now := b.Now()
+	b.advance(now)
+	b.remove(w)
+	b.serve(now)
+	return max(b.expectedWait(now, w.n, w.req), 1), true
+}
+
 // A waiter is a place in line.
 type waiter struct {
 	n       float64
-	costs   *announced.Costs
+	req     announced.Request
 	sent    time.Duration // send time; written before granted is closed
 	place   *list.Element // guarded by the bucket's mutex
 	granted chan struct{} // closed when the waiter has its tokens, with the bucket's mutex held
@@ -94,25 +136,23 @@ type waiter struct {
 // takeOrJoin takes n tokens or takes the last place in line. If the expected
 // wait exceeds the limit, it does neither, and returns that wait and false.
 func (b *Bucket) takeOrJoin(
-	n float64, costs *announced.Costs, limit time.Duration, limited bool,
+	n float64, req announced.Request, limit time.Duration, limited bool,
 ) (w *waiter, expected time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.Now()
-	w = &waiter{n: n, costs: costs, granted: make(chan struct{})}
-	if w.sent, ok = b.take(now, n, costs); ok {
+	w = &waiter{n: n, req: req, granted: make(chan struct{})}
+	if w.sent, ok = b.take(now, n, req); ok {
 		close(w.granted)
 		return w, 0, true
 	}
-	expected = b.expectedWait(now, n, costs)
+	expected = b.expectedWait(now, n, req)
 	if limited && expected > limit {
 		return nil, expected, false
 	}
 	w.place = b.line.PushBack(w)
 	b.queued += n
-	if b.first() == w {
-		b.setTimer(now)
-	}
+	b.serve(now)
 	return w, expected, true
 }
 
@@ -156,15 +196,49 @@ func (b *Bucket) remove(w *waiter) {
 	}
 }
 
+// before returns how many callers in line a request must not overtake: those who
+// wait for one of its limits. before requires that b.mu is held.
+func (b *Bucket) before(req announced.Request) (n int) {
+	if b.ledger == nil || b.line.Len() == 0 || b.ledger.Of(req) == ^announced.Set(0) {
+		return b.line.Len()
+	}
+	limits := b.ledger.Of(req)
+	for e := b.line.Front(); e != nil; e = e.Next() {
+		if b.ledger.Of(e.Value.(*waiter).req)&limits != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // serve wakes the callers at the front of the line whose tokens are there. It
-// wakes nobody else, so that a token costs the same however long the line is.
+// wakes nobody else, so that a token costs the same however long the line is. A
+// caller who waits for a limit that others do not need does not hold them up.
 // serve requires that b.mu is held and the time up to now is credited.
 func (b *Bucket) serve(now time.Duration) {
-	for w := b.first(); w != nil && (b.unpaced || b.tokens >= w.n-slack); w = b.first() {
+	wait, held := time.Duration(0), announced.Set(0)
+	for e := b.line.Front(); e != nil && held != ^announced.Set(0); {
+		w := e.Value.(*waiter)
+		e = e.Next()
+		if !b.unpaced && b.tokens < w.n-slack {
+			if d := b.until(now, w.n); held == 0 || d < wait {
+				wait = d
+			}
+			break
+		}
 		if w.sent = now; b.ledger != nil {
-			var ok bool
-			if w.sent, ok = b.ledger.Take(now, w.costs); !ok {
-				break
+			limits := b.ledger.Of(w.req)
+			if limits&held != 0 {
+				held |= limits // nor may those behind w overtake it
+				continue
+			}
+			var refused announced.Set
+			if w.sent, refused = b.ledger.Take(now, w.req); refused != 0 {
+				if d := b.ledger.Wait(now, 0, w.req); held == 0 || d < wait {
+					wait = d
+				}
+				held |= limits
+				continue
 			}
 		}
 		b.spend(now, w.n)
@@ -172,23 +246,16 @@ func (b *Bucket) serve(now time.Duration) {
 		close(w.granted)
 	}
 	if b.line.Len() > 0 {
-		b.setTimer(now)
+		b.setTimer(now, wait)
 	} else if b.timer != nil {
 		b.timer.Stop()
 		b.timer = nil
 	}
 }
 
-// setTimer sets the timer for the first in line, who must exist and lack
-// tokens. setTimer requires that b.mu is held.
-func (b *Bucket) setTimer(now time.Duration) {
-	w, d := b.first(), time.Duration(1)
-	if !b.unpaced {
-		d = max(d, b.until(now, w.n))
-	}
-	if b.ledger != nil {
-		d = max(d, b.ledger.Wait(now, w.costs))
-	}
+// setTimer sets the timer for the next in line. setTimer requires that b.mu is held.
+func (b *Bucket) setTimer(now, wait time.Duration) {
+	d := max(wait, 1)
 	b.due = now + d
 	if b.timer == nil {
 		b.timer = time.AfterFunc(d, b.fire)

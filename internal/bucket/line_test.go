@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -244,7 +245,7 @@ func TestLeaveGivesBackToTheLedger(t *testing.T) {
 		b.Announce(announced.New(0), false)
 		says := func(remaining float64) {
 			b.Ledger(func(l *announced.Ledger, now time.Duration) {
-				l.Announce(now, now, []announced.Limit{{Quota: 100, Remaining: remaining, Reset: time.Minute}}, false)
+				l.Announce(now, now, announced.Answer{Limits: []announced.Limit{{Quota: 100, Remaining: remaining, Reset: time.Minute}}})
 			})
 		}
 		left := func() (remaining float64) {
@@ -254,7 +255,7 @@ func TestLeaveGivesBackToTheLedger(t *testing.T) {
 		says(0)
 		costs := &announced.Costs{Names: []string{""}}
 		costs.Values[0] = 1
-		w, _, ok := b.takeOrJoin(1, costs, 0, false)
+		w, _, ok := b.takeOrJoin(1, announced.Request{Costs: costs}, 0, false)
 		if !ok || w.place == nil {
 			t.Fatal("it does not wait")
 		}
@@ -324,5 +325,81 @@ func TestSlots(t *testing.T) {
 		if took != [3]time.Duration{200 * ms, 250 * ms, 260 * ms} {
 			t.Errorf("they came after %v", took)
 		}
+	})
+}
+
+// A caller who waits for a limit that others do not need does not hold them up, and
+// those who need it are served in their order.
+func TestLineOfTwoResources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(time.Now(), 0, 0)
+		b.Announce(announced.New(0), false)
+		core, log := announced.RouteOf("GET", "/repos"), announced.RouteOf("GET", "/log")
+		answer := func(route announced.Route, name string, remaining float64) {
+			sent, ok := b.TakeNow(1, announced.Request{Route: route})
+			if !ok {
+				t.Fatal(name, "is not sent")
+			}
+			b.Ledger(func(l *announced.Ledger, now time.Duration) {
+				l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{
+					{Name: name, Quota: 100, Remaining: remaining, Reset: 10 * time.Second},
+				}})
+				l.Settle(sent, true)
+			})
+		}
+		answer(core, "core", 90)
+		answer(log, "log", 0)
+		q := waittest.NewQueue()
+		for id, route := range []announced.Route{log, core, log, core} {
+			q.Join(id, func() error {
+				_, err := b.WaitFor(t.Context(), 1, announced.Request{Route: route}, 0, false)
+				return err
+			})
+		}
+		got := q.Wait()
+		var order []int
+		for _, e := range got {
+			order = append(order, e.ID)
+		}
+		if !slices.Equal(order, []int{1, 3, 0, 2}) || got[1].At != 0 || got[2].At.Truncate(time.Second) != 11*time.Second {
+			t.Errorf("served %v", got)
+		}
+	})
+}
+
+// A wait that becomes longer than its limit because of what a service says is given
+// up, and a deadline leaves room for a response.
+func TestLimitOfAWaitForALedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(time.Now(), 0, 0)
+		b.Announce(announced.New(0), false)
+		says := func(sent time.Duration, reset time.Duration) {
+			b.Ledger(func(l *announced.Ledger, now time.Duration) {
+				l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{{Quota: 100, Reset: reset}}})
+				l.Settle(sent, true)
+			})
+		}
+		sent, _ := b.TakeNow(1, announced.Request{})
+		time.Sleep(time.Second)
+		says(sent, 10*time.Second)
+		wait := func(limit time.Duration, limited bool, deadline time.Duration) (time.Duration, error) {
+			ctx, start := t.Context(), time.Now()
+			if deadline > 0 {
+				c, cancel := context.WithTimeout(ctx, deadline)
+				defer cancel()
+				ctx = c
+			}
+			_, err := b.WaitFor(ctx, 1, announced.Request{}, limit, limited)
+			return time.Since(start), err
+		}
+		var tooLong *TooLongError
+		if took, err := wait(0, false, 11*time.Second); took != 0 || !errors.As(err, &tooLong) {
+			t.Errorf("a response would come after the deadline: %v, %v", took, err)
+		}
+		time.AfterFunc(5*time.Second, func() { says(b.Now(), 50*time.Second) })
+		if took, err := wait(12*time.Second, true, 0); took < 12*time.Second || took > 13*time.Second || !errors.As(err, &tooLong) {
+			t.Errorf("%v, %v", took, err)
+		}
+		wantIdle(t, b)
 	})
 }

@@ -1,0 +1,129 @@
+package announced
+
+import "time"
+
+const (
+	// fewest is how many requests, or units, a measurement of the flow needs at
+	// least, so that rounding is a small part of it.
+	fewest = 8
+
+	// closeShare is the part of a response's time, as a divisor, within which two
+	// requests may be served in the other order.
+	closeShare = 16
+)
+
+// A flow measures how many units come back per second without a reset, less
+// those that others take: between two responses of one window, what remains
+// changes by the flow and by what this process took.
+type flow struct {
+	rate float64 // units per second; negative if others take more than comes back
+	last float64 // the measurement before
+	has  bool    // there was a measurement
+
+	used use   // by this process, in all
+	mark point // of a request whose response will be measured
+	from point // of the last response that was
+
+	// Since the last measurement.
+	sum      float64
+	time     time.Duration
+	requests int
+	refused  bool // the service did not count one
+}
+
+// A point is a response, or a request that waits for one.
+type point struct {
+	number    int     // of the request; 0: none
+	known     float64 // its cost, or 0 if unknown
+	used      use     // up to and with it
+	at        time.Duration
+	end       time.Duration // how long the window certainly lasts
+	remaining float64
+}
+
+// use is what requests took: the sum of the known costs, and the number of
+// requests whose cost is learned.
+type use struct {
+	known   float64
+	learned int
+}
+
+func (u *use) add(known float64, sign int) {
+	if known > 0 {
+		u.known += float64(sign) * known
+	} else {
+		u.learned += sign
+	}
+}
+
+// take counts a request. near reports whether it follows another one so closely that
+// the service may see them in the other order.
+func (f *flow) take(number int, known float64, near bool) {
+	f.used.add(known, 1)
+	switch {
+	case near && f.mark.number == number-1:
+		f.mark = point{}
+	case !near && f.mark.number == 0:
+		f.mark = point{number: number, known: known, used: f.used}
+	}
+}
+
+// giveBack takes back a request that the service did not count.
+func (f *flow) giveBack(number int, known float64) {
+	f.refused = true
+	f.used.add(known, -1)
+	if number <= f.mark.number {
+		f.mark.used.add(known, -1)
+	}
+	if number < f.from.number { // what from took itself is known
+		f.from.used.add(known, -1)
+	}
+}
+
+// lose ends the wait for the response of a request.
+func (f *flow) lose(number int) {
+	if f.mark.number == number {
+		f.mark = point{}
+	}
+}
+
+// hear measures the flow of m with a response.
+func (f *flow) hear(m *limit, p point, a Limit, h heard) {
+	length := m.length()
+	most := 4 * m.size() / max(length, time.Second).Seconds()
+	if missing := a.Quota - a.Remaining; a.Refills && missing > 0 && a.Reset > 0 {
+		most = missing / a.Reset.Seconds()
+		if !f.has {
+			f.rate, f.last = most, most
+		}
+	}
+	if p.number == 0 || f.mark.number != p.number {
+		return
+	}
+	p.used, p.known = f.mark.used, f.mark.known
+	if h.free {
+		p.used.add(p.known, -1)
+	}
+	from := f.from
+	f.mark, f.from = point{}, p
+	if from.number == 0 || p.at >= from.end || p.at <= from.at {
+		return
+	}
+	taken := p.used.known - from.used.known + float64(p.used.learned-from.used.learned)*m.cost.mean
+	f.sum += p.remaining - from.remaining + taken
+	f.time += p.at - from.at
+	f.requests += p.number - from.number
+	enough := f.requests >= fewest || max(f.sum, -f.sum) >= fewest*m.cost.mean
+	if !enough || f.time < max(min(length/16, 5*time.Second), 2*h.trip) {
+		return
+	}
+	rate := min(f.sum/f.time.Seconds(), most)
+	if p.remaining < 1 && !f.refused { // more may have come back than was taken
+		rate = max(rate, f.rate)
+	}
+	if !f.has {
+		f.last, f.has = rate, true
+	}
+	f.rate += (min(rate, f.last) - f.rate) / 2 // a single high measurement may be wrong
+	f.last, f.sum, f.time, f.requests, f.refused = rate, 0, 0, 0, false
+}

@@ -1,0 +1,197 @@
+package announced
+
+import "time"
+
+const (
+	// ampleShare is the part of a quota above which requests are not spaced.
+	ampleShare = 1.0 / 3
+
+	// flowShare is the part of the flow that is used. The rest leaves a little of
+	// the quota as a margin, and makes the processes equal that share a quota.
+	flowShare = 0.8
+
+	// aloneShare is the same where nobody else uses the quota.
+	aloneShare = 0.97
+
+	// leastShare is the part of an even pace that is left to this process however
+	// much others take.
+	leastShare = 0.1
+
+	// firstPause is the pause before a request goes first without a reset, or if
+	// the limit was contradicted.
+	firstPause = time.Second
+	minPause   = time.Millisecond
+
+	// maxPause is the longest pause without a reset, or with a reserve.
+	maxPause = 30 * time.Second
+
+	// believed is the longest reset that is believed unasked. For a longer one, the
+	// first pause is the shorter the longer it is.
+	believed = time.Minute
+
+	// patience is how long other requests wait at least for the response of one
+	// that goes first. Then another one goes first.
+	patience = 10 * time.Second
+)
+
+// first is the last request that went first: its response shows whether there is
+// room.
+type first struct {
+	number int           // 0: it has its response
+	at     time.Duration // when it was sent, or when nothing remained any more
+	turn   turn
+}
+
+// A turn is why a request may be sent.
+type turn int
+
+const (
+	inTurn  turn = iota
+	atEnd        // first, after the end of a window
+	early        // first, although more time should pass
+	against      // first, although nothing remains
+)
+
+// wait returns how long a request has to wait if those in line before it cost
+// ahead, and why it may be sent then. known is its cost, or 0 if unknown.
+func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.Duration, turn turn) {
+	room, cost := m.room(now), m.costOf(known)
+	if m.free(now, room-ahead-cost) {
+		return 0, inTurn
+	}
+	due := m.due(now, trip, room, ahead, cost)
+	if due <= now || ahead == 0 && room >= cost && known == 0 && m.cost.wantsPair() {
+		return 0, inTurn
+	}
+	first, turn := m.firstDue(trip, room < cost)
+	first += seconds(ahead / m.cost.mean * m.pauseNow(trip).Seconds())
+	if first < due {
+		return max(first-now, 0), turn
+	}
+	return due - now, inTurn
+}
+
+// free reports whether a request that leaves that room need not be spaced: much
+// remains, and no request had to wait lately.
+func (m *limit) free(now time.Duration, room float64) bool {
+	return room > m.usable()*ampleShare && now >= m.held+m.length()/8
+}
+
+// due returns when a request may be sent in its turn.
+func (m *limit) due(now, trip time.Duration, room, ahead, cost float64) time.Duration {
+	missing := ahead + cost - room
+	if missing <= 0 {
+		pace := m.pace(now, trip, room)
+		return max(m.lastTake+seconds((ahead+cost)/pace), now+seconds(ahead/pace))
+	}
+	due := never
+	if back := m.back(); back > 0 {
+		due = now + seconds(missing/back)
+	}
+	w := &m.window
+	if w.ends && w.passed && m.others() < 1 {
+		// What this process sent a length before the window's end has come back.
+		begin := max(w.end-w.rounded, now) - w.length
+		due = min(due, m.sends.clear(begin, m.usable()-ahead-cost)+w.length)
+	}
+	if w.ends && ahead > 0 { // one goes first at the end, and then they are spaced
+		due = min(due, w.end+w.rounded+seconds((missing-cost)/m.size()*w.length.Seconds()))
+	}
+	return due
+}
+
+// pace returns the rate, in units per second, at which what remains lasts until
+// the end with what flows back.
+func (m *limit) pace(now, trip time.Duration, room float64) float64 {
+	left := unknownLength
+	if m.window.ends {
+		left = max(m.window.end-now, time.Millisecond)
+		others := min(-m.flow.rate*m.window.length.Seconds()/m.size(), 1)
+		left += time.Duration(max(others, 0) * float64(min(2*trip, m.window.length/8)))
+	} else { // others may be about to use the last units
+		room -= min(2*m.cost.mean, m.size()/4)
+	}
+	even := room / left.Seconds()
+	pace := max(m.share()*m.flow.rate+even, leastShare*even)
+	if m.window.ends && m.flow.rate > 0 && m.alone() {
+		pace = max(pace, m.sends.sustained(now, m.window.length, room))
+	}
+	return pace
+}
+
+// back returns how many units certainly come back per second.
+func (m *limit) back() float64 { return max(m.share()*m.flow.rate, 0) }
+
+func (m *limit) share() float64 {
+	if m.alone() {
+		return aloneShare
+	}
+	return flowShare
+}
+
+// alone reports whether what is missing is what this process sent in the last
+// length, no more and no less.
+func (m *limit) alone() bool {
+	others := m.others()
+	return max(others, -others) <= max(m.size()/slotsPerQuota, 1)
+}
+
+// others returns what is missing beyond what this process sent in the last length.
+func (m *limit) others() float64 {
+	return m.size() - m.remaining - m.sends.since(m.asOf-m.window.length)
+}
+
+// firstDue returns when a request goes first if it is not its turn, and why. empty
+// reports whether there is no room for it. One at a time does, unless the limit
+// turns out to be untrue.
+func (m *limit) firstDue(trip time.Duration, empty bool) (due time.Duration, turn turn) {
+	last, w, pause := max(m.heard, m.lastTake), &m.window, m.pauseNow(trip)
+	due, turn = last+max(pause, firstPause, trip), early
+	if m.remaining < 1 {
+		due, turn = m.first.at+pause, against
+	}
+	if empty && w.ends && due+trip >= w.end-w.rounded {
+		due, turn = min(due, w.end+w.rounded), atEnd
+	}
+	if m.first.number != 0 && (turn != against || pause >= trip) {
+		due = m.first.at + max(patience, 2*trip)
+	}
+	return due, turn
+}
+
+// pauseNow returns the pause before a request goes first.
+func (m *limit) pauseNow(trip time.Duration) time.Duration {
+	if m.pause > 0 {
+		return m.pause
+	}
+	pause := max(firstPause, trip)
+	if m.window.ends {
+		pause = max(pause, seconds(believed.Seconds()*believed.Seconds()/max(m.window.end-m.heard, 1).Seconds()))
+	}
+	if m.reserve > 0 { // it would take from what is left to others
+		pause = max(pause, maxPause)
+	}
+	return pause
+}
+
+// adaptPause adapts the pause to the response of a request that went first and was
+// sent after the pause was adapted last. A response that confirms the limit makes it
+// longer, up to the reset; one that contradicts it, shorter.
+func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled bool) {
+	if sent < m.adapted {
+		return
+	}
+	m.adapted = now
+	most := maxPause
+	if a.Reset >= 0 {
+		most = max(a.Reset, firstPause, trip)
+	}
+	whole := a.Reset >= m.window.length/2 && m.size() >= 4*m.cost.most
+	pause := m.pauseNow(trip)
+	switch turn := m.first.turn; {
+	case throttled && turn != atEnd, turn == early:
+		m.pause = min(4*pause, most)
+	case !throttled && (turn == against || a.Remaining < 1 && whole): // it was served all the same
+		m.pause = max(min(pause, max(firstPause, trip))/2, minPause)
+	}
+}
