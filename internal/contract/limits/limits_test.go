@@ -3,6 +3,7 @@ package limits_test
 import (
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -23,12 +24,18 @@ type scenario struct {
 	latency            time.Duration // 0 means 100 ms
 	quotas             []func() quota
 	announce           func(*answer)
-	processes, callers int     // callers of each process
-	stranger           float64 // requests per second of somebody who does not wait
-	tokens, told       bool    // a request costs 300 or so of the second quota; Cost tells how much
-	spread             float64 // of the costs, the standard deviation of the logarithm; 0 means 0.5
+	processes, callers int               // callers of each process
+	stranger           float64           // requests per second of somebody who does not wait
+	status             func(*answer) int // nil: 200
+	charge             bool              // the second quota is charged 20 s after the response
+	jitter             bool              // of the latency
+	tokens, told       bool              // a request costs 300 or so of the second quota; Cost tells how much
+	spread             float64           // of the costs, the standard deviation of the logarithm; 0 means 0.5
 	duration           time.Duration
-	perSecond          float64 // requests that the service can serve, for the callers
+	arrivals           float64       // calls per second instead of callers who call again
+	maxWait, deadline  time.Duration // of each call
+	paths              []string      // of the callers in turn
+	perSecond          float64       // requests that the service can serve, for the callers
 	want               goals
 }
 
@@ -37,11 +44,17 @@ type goals struct {
 	throttled         float64       // share of all requests
 	goodput, fairness float64       // share of what the service can serve; Jain's index of the processes
 	p99               time.Duration // of the time that a call takes
+	late              float64       // share of the admitted calls that waited longer than MaxWait or were not answered in time
+}
+
+func (g goals) reach(want goals) bool {
+	return g.throttled <= want.throttled && g.goodput >= want.goodput && g.fairness >= want.fairness &&
+		g.p99 <= want.p99 && g.late <= want.late
 }
 
 func (g goals) String() string {
-	return fmt.Sprintf("%.2f %% throttled, goodput %.3f, fairness %.2f, p99 %.1f s",
-		100*g.throttled, g.goodput, g.fairness, g.p99.Seconds())
+	return fmt.Sprintf("%.2f %% throttled, goodput %.3f, fairness %.2f, p99 %.1f s, %.2f %% late",
+		100*g.throttled, g.goodput, g.fairness, g.p99.Seconds(), 100*g.late)
 }
 
 const (
@@ -53,44 +66,116 @@ const (
 var (
 	perMinute600 = []func() quota{perWindow(600, minute)}
 	ofTokens     = []func() quota{refilling(500, 500./60), refilling(30_000, 500)}
-	survives     = goals{1, .5, 0, 100 * second}
+	survives     = goals{1, .5, 0, 100 * second, 0}
 )
 
 var scenarios = []scenario{
 	{name: "600 a minute", quotas: perMinute600, announce: gitHub(0, 0),
-		processes: 1, callers: 64, perSecond: 10, want: goals{.002, .99, 0, 45 * second}},
+		processes: 1, callers: 64, perSecond: 10, want: goals{.002, .99, 0, 45 * second, 0}},
 	{name: "600 a minute, draft 6", quotas: perMinute600, announce: draft6,
-		processes: 1, callers: 64, perSecond: 10, want: goals{.002, .99, 0, 45 * second}},
+		processes: 1, callers: 64, perSecond: 10, want: goals{.002, .99, 0, 45 * second, 0}},
 	{name: "clock ahead", quotas: perMinute600, announce: gitHub(5*minute, 0),
-		processes: 1, callers: 64, perSecond: 10, want: goals{.002, .99, 0, 45 * second}},
+		processes: 1, callers: 64, perSecond: 10, want: goals{.002, .99, 0, 45 * second, 0}},
 	{name: "clock behind", quotas: perMinute600, announce: gitHub(-5*minute, 0),
-		processes: 1, callers: 64, perSecond: 10, want: goals{.002, .99, 0, 45 * second}},
+		processes: 1, callers: 64, perSecond: 10, want: goals{.002, .99, 0, 45 * second, 0}},
 	{name: "bucket of an hour", quotas: []func() quota{refilling(4500, 1.25)}, announce: heroku, duration: 2 * hour,
-		processes: 2, callers: 5, perSecond: 1.25, want: goals{.005, .99, .95, 24 * second}},
+		processes: 2, callers: 5, perSecond: 1.25, want: goals{.005, .99, .95, 24 * second, 0}},
 	{name: "tokens, learned", quotas: ofTokens, announce: openAI, latency: 2 * second, tokens: true,
-		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.03, .98, 0, 80 * second}},
+		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.03, .98, 0, 80 * second, 0}},
 	{name: "tokens, heavy-tailed", quotas: ofTokens, announce: openAI, latency: 2 * second, tokens: true, spread: 1,
-		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.05, .9, 0, 100 * second}},
+		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.05, .9, 0, 100 * second, 0}},
 	{name: "tokens, told", quotas: ofTokens, announce: openAI, latency: 2 * second, tokens: true, told: true,
-		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.005, .98, 0, 80 * second}},
+		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.005, .98, 0, 80 * second, 0}},
 	{name: "tokens of a window", quotas: []func() quota{perWindow(500, minute), perWindow(30_000, minute)}, announce: openAI,
-		latency: 2 * second, tokens: true, processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.05, .9, 0, 90 * second}},
+		latency: 2 * second, tokens: true, processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.05, .85, 0, 100 * second, 0}},
 	{name: "three processes", quotas: []func() quota{perWindow(1000, minute)}, announce: gitHub(0, 0),
-		processes: 3, callers: 20, perSecond: 1000. / 60, want: goals{.005, .99, .95, 57 * second}},
+		processes: 3, callers: 20, perSecond: 1000. / 60, want: goals{.005, .99, .95, 57 * second, 0}},
 	{name: "twenty processes", quotas: []func() quota{perWindow(1000, minute)}, announce: gitHub(0, 0),
-		processes: 20, callers: 3, perSecond: 1000. / 60, want: goals{.03, .98, .9, 60 * second}},
+		processes: 20, callers: 3, perSecond: 1000. / 60, want: goals{.015, .98, .9, 60 * second, 0}},
 	{name: "six slow processes", quotas: []func() quota{perWindow(100, minute)}, announce: gitHub(0, 0),
-		latency: 3 * second, processes: 6, callers: 5, perSecond: 100. / 60, want: goals{.2, .98, .9, 90 * second}}, // 30 of 100 requests are in flight
+		latency: 3 * second, processes: 6, callers: 5, perSecond: 100. / 60, want: goals{.01, .96, .9, 60 * second, 0}},
 	{name: "a quota that changes", quotas: []func() quota{halved(600, 5*minute)}, announce: gitHub(0, 0),
-		processes: 1, callers: 64, perSecond: 7.5, want: goals{.01, .98, 0, 60 * second}},
+		processes: 1, callers: 64, perSecond: 7.5, want: goals{.01, .98, 0, 60 * second, 0}},
 	{name: "a stranger", quotas: perMinute600, announce: gitHub(0, 0), stranger: 5,
-		processes: 1, callers: 64, perSecond: 5, want: goals{.005, .99, 0, 60 * second}},
+		processes: 1, callers: 64, perSecond: 5, want: goals{.005, .99, 0, 60 * second, 0}},
 	{name: "sliding", quotas: []func() quota{inAnyMinute(600, false)}, announce: draft6,
-		processes: 1, callers: 64, perSecond: 10, want: goals{.005, .96, 0, 60 * second}},
+		processes: 1, callers: 64, perSecond: 10, want: goals{.005, .96, 0, 60 * second, 0}},
 	{name: "sliding, constant reset", quotas: []func() quota{inAnyMinute(600, true)}, announce: draft6,
-		processes: 1, callers: 64, perSecond: 10, want: goals{.005, .96, 0, 60 * second}},
+		processes: 1, callers: 64, perSecond: 10, want: goals{.005, .94, 0, 60 * second, 0}},
 	{name: "two policies", quotas: []func() quota{perWindow(20, 2*second), perWindow(300, minute)}, announce: twoPolicies,
-		processes: 1, callers: 32, perSecond: 5, want: goals{.005, .98, 0, 60 * second}},
+		processes: 1, callers: 32, perSecond: 5, want: goals{.005, .98, 0, 60 * second, 0}},
+
+	// What is unusual.
+	{name: "polls that did not change", quotas: []func() quota{perWindow(5000, hour)}, announce: gitHub(0, 0), status: always(304),
+		processes: 1, callers: 5, perSecond: 50, want: goals{0, .99, 0, second, 0}},
+	{name: "hits of a cache", quotas: []func() quota{perWindow(100, hour)}, announce: cached(fixed(100, 0, 3600)), status: always(299),
+		processes: 1, callers: 5, perSecond: 50, want: goals{0, .99, 0, second, 0}},
+	{name: "Retry-After before the reset", quotas: []func() quota{refilling(600, 10)}, announce: both(fixed(600, 0, 3600), "Retry-After", "1", true),
+		processes: 1, callers: 64, perSecond: 10, want: survives},
+	{name: "a cold start on an empty bucket", quotas: []func() quota{empty(3600, 1)}, announce: draft6,
+		processes: 1, callers: 5, perSecond: 1, want: goals{.03, .7, 0, 20 * second, 0}},
+	{name: "MaxWait", quotas: []func() quota{refilling(600, 10), refilling(1e6, 1e6)}, announce: openAI, maxWait: 2 * second,
+		processes: 1, arrivals: 12, perSecond: 10, want: goals{.005, .95, 0, 100 * second, 0}},
+	{name: "MaxWait, window", quotas: perMinute600, announce: gitHub(0, 0), maxWait: 2 * second,
+		processes: 1, arrivals: 12, perSecond: 10, want: goals{.005, .95, 0, 100 * second, 0}},
+	{name: "deadline", quotas: perMinute600, announce: gitHub(0, 0), deadline: 5 * second, latency: 500 * time.Millisecond,
+		processes: 1, arrivals: 12, perSecond: 10, want: goals{.005, .95, 0, 100 * second, 0}},
+	{name: "deadline, bucket", quotas: []func() quota{refilling(600, 10), refilling(1e6, 1e6)}, announce: openAI, deadline: 5 * second, latency: 500 * time.Millisecond,
+		processes: 1, arrivals: 12, perSecond: 10, want: goals{.005, .95, 0, 100 * second, 0}},
+	{name: "short sliding", quotas: []func() quota{inAny(100, 10*second, false)}, announce: draft6,
+		processes: 1, callers: 32, perSecond: 10, want: goals{.012, .94, 0, 60 * second, 0}},
+	{name: "short sliding, constant reset", quotas: []func() quota{inAny(200, 20*second, true)}, announce: draft6,
+		processes: 1, callers: 32, perSecond: 10, want: goals{.005, .95, 0, 60 * second, 0}},
+	{name: "short sliding, slow", quotas: []func() quota{inAny(100, 10*second, false)}, announce: draft6, latency: second,
+		processes: 1, callers: 32, perSecond: 10, want: goals{.005, .93, 0, 60 * second, 0}},
+	{name: "short sliding, three processes", quotas: []func() quota{inAny(100, 10*second, false)}, announce: draft6,
+		processes: 3, callers: 10, perSecond: 10, want: goals{.05, .85, .8, 30 * second, 0}},
+	{name: "Age 0", quotas: perMinute600, announce: both(draft6, "Age", "0", false),
+		processes: 1, callers: 64, perSecond: 10, want: goals{.002, .99, 0, 45 * second, 0}},
+	{name: "ISO 8601", quotas: []func() quota{perWindow(300, 5*minute)}, announce: iso8601, duration: hour,
+		processes: 1, callers: 10, perSecond: 1, want: goals{.002, .98, 0, 45 * second, 0}},
+	{name: "milliseconds", quotas: perMinute600, announce: milliseconds,
+		processes: 1, callers: 64, perSecond: 10, want: goals{.005, .99, 0, 60 * second, 0}},
+	{name: "nothing is left of a bucket", quotas: []func() quota{refilling(600, 10), refilling(600, 100)}, announce: openAIZero,
+		processes: 1, callers: 64, perSecond: 10, want: survives},
+	{name: "nothing is left of a large bucket", quotas: []func() quota{refilling(600, 100), refilling(600, 100)}, announce: openAIZero,
+		processes: 1, callers: 64, perSecond: 100, want: survives},
+	{name: "charged at the end", quotas: ofTokens, announce: openAI, latency: 10 * second, tokens: true, charge: true,
+		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.56, .75, 0, 140 * second, 0}},
+	{name: "1/s", quotas: []func() quota{perWindow(1, second)}, announce: draft6,
+		processes: 1, callers: 4, perSecond: 1, want: goals{.005, .97, 0, 60 * second, 0}},
+	{name: "2/s", quotas: []func() quota{perWindow(2, second)}, announce: draft6,
+		processes: 1, callers: 8, perSecond: 2, want: goals{.005, .97, 0, 60 * second, 0}},
+	{name: "1/s, Unix time", quotas: []func() quota{perWindow(1, second)}, announce: gitHub(0, 0),
+		processes: 1, callers: 4, perSecond: 1, want: goals{.005, .97, 0, 60 * second, 0}},
+	{name: "1/s, sliding", quotas: []func() quota{inAny(1, second, false)}, announce: draft6,
+		processes: 1, callers: 4, perSecond: 1, want: goals{.005, .97, 0, 60 * second, 0}},
+	{name: "6 in 10 s", quotas: []func() quota{perWindow(6, 10*second)}, announce: draft6,
+		processes: 1, callers: 8, perSecond: .6, want: goals{.015, .97, 0, 60 * second, 0}},
+	{name: "two resources", quotas: []func() quota{perWindow(5000, hour), perWindow(30, hour)}, announce: resources, paths: []string{"/orgs/a/repos", "/orgs/a/audit-log"},
+		processes: 1, callers: 10, perSecond: 1.4, duration: hour, want: goals{.005, .9, 0, hour, 0}},
+	{name: "six processes at 10/s", quotas: []func() quota{perWindow(10, second)}, announce: draft6, latency: 500 * time.Millisecond,
+		processes: 6, callers: 4, perSecond: 10, want: goals{.13, .85, .8, 60 * second, 0}},
+	{name: "600 a minute, six processes, 500 ms", quotas: perMinute600, announce: gitHub(0, 0), latency: 500 * time.Millisecond,
+		processes: 6, callers: 10, perSecond: 10, want: goals{.005, .98, .9, 60 * second, 0}},
+	{name: "answers take 30 s", quotas: []func() quota{perWindow(60, minute)}, announce: draft6, latency: 30 * second,
+		processes: 1, callers: 64, perSecond: 1, duration: 20 * minute, want: goals{.006, .8, 0, 220 * second, 0}},
+	{name: "answers take 30 s, jitter", quotas: []func() quota{perWindow(60, minute)}, announce: gitHub(0, 0), latency: 30 * second, jitter: true,
+		processes: 1, callers: 64, perSecond: 1, duration: 20 * minute, want: goals{.03, .55, 0, 320 * second, 0}},
+	{name: "600 a minute, jitter", quotas: perMinute600, announce: gitHub(0, 0), latency: 300 * time.Millisecond, jitter: true,
+		processes: 1, callers: 64, perSecond: 10, want: goals{.002, .99, 0, 45 * second, 0}},
+	{name: "tokens, learned, jitter", quotas: ofTokens, announce: openAI, latency: 2 * second, tokens: true, jitter: true,
+		processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.03, .98, 0, 90 * second, 0}},
+	{name: "three processes, tokens", quotas: ofTokens, announce: openAI, latency: 2 * second, tokens: true,
+		processes: 3, callers: 20, perSecond: 500. / 300, want: goals{.03, .98, .85, 120 * second, 0}},
+	{name: "bucket, generic headers", quotas: []func() quota{refilling(600, 10)}, announce: draft6,
+		processes: 1, callers: 64, perSecond: 10, want: goals{.005, .99, 0, 45 * second, 0}},
+	{name: "bucket, generic headers, three processes", quotas: []func() quota{refilling(600, 10)}, announce: draft6,
+		processes: 3, callers: 20, perSecond: 10, want: goals{.005, .99, .9, 45 * second, 0}},
+	{name: "low demand", quotas: perMinute600, announce: gitHub(0, 0),
+		processes: 1, arrivals: 8, perSecond: 8, want: goals{0, .98, 0, 5 * second, 0}},
+	{name: "low demand, crawler", quotas: []func() quota{perWindow(5000, hour)}, announce: gitHub(0, 0), duration: 3 * hour,
+		processes: 1, callers: 1, perSecond: 5000. / 3600, want: goals{.001, .98, 0, 45 * second, 0}},
 
 	// What is announced is not true. That must not do much harm.
 	{name: "never falls", quotas: perMinute600, announce: fixed(100, 100, 30),
@@ -109,29 +194,40 @@ var scenarios = []scenario{
 		processes: 1, callers: 64, perSecond: 10, want: survives},
 }
 
+// With -unread, the same clients do not read the limits, to compare with.
+var unread = flag.Bool("unread", false, "the clients do not read the limits")
+
 // Clients that read the limits of a service are throttled little, share them,
-// and use them up.
+// and use them up. Which of several callers is served first is left to chance, so a
+// scenario may miss its goals once in three runs.
 func TestAnnouncedLimits(t *testing.T) {
 	for i, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			if testing.Short() && i > 2 {
 				t.Skip("it takes long with the race detector; make test runs it without")
 			}
-			synctest.Test(t, func(t *testing.T) {
-				got := s.run(t)
-				t.Log(got)
-				if want := s.want; got.throttled > want.throttled || got.p99 > want.p99 ||
-					got.goodput < want.goodput || got.fairness < want.fairness {
-					t.Error("want", want)
-				}
-			})
+			missed := 0
+			for run := 0; run <= 2*missed && missed < 2; run++ { // two of three, if one misses
+				synctest.Test(t, func(t *testing.T) {
+					got := s.run(t)
+					if t.Log(got); !*unread && !got.reach(s.want) {
+						missed++
+					}
+				})
+			}
+			if missed > 1 {
+				t.Error("want", s.want)
+			}
 		})
 	}
 }
 
 // run runs the scenario and returns what came of it.
 func (s scenario) run(t *testing.T) goals {
-	service := &service{latency: max(s.latency, 100*time.Millisecond), announce: s.announce, served: make(map[string]int)}
+	service := &service{
+		latency: max(s.latency, 100*time.Millisecond), announce: s.announce, status: s.status,
+		charge: s.charge, jitter: s.jitter, served: make(map[string]int), random: rand.New(rand.NewPCG(5, 6)),
+	}
 	for _, q := range s.quotas {
 		service.quotas = append(service.quotas, q())
 	}
@@ -147,25 +243,22 @@ func (s scenario) run(t *testing.T) goals {
 			}
 		})
 	}
-	spread := cmp.Or(s.spread, .5)
 	var log record
 	for process := range s.processes {
 		client := s.client(service)
+		if s.arrivals > 0 {
+			calls.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(process), 7))
+				for sleep(ctx, seconds(random.ExpFloat64()/s.arrivals)) == nil {
+					calls.Go(func() { s.call(t, client, process, 0, random, &log) })
+				}
+			})
+		}
 		for caller := range s.callers {
 			random := rand.New(rand.NewPCG(uint64(process), uint64(caller)))
 			calls.Go(func() {
 				for ctx.Err() == nil {
-					req := httpfake.Request(t, context.Background(), "GET", nil)
-					req.Header.Set("Process", fmt.Sprint(process))
-					if s.tokens {
-						req.Header.Set("Tokens", fmt.Sprint(300*math.Exp(spread*random.NormFloat64()-spread*spread/2)))
-					}
-					start := time.Now()
-					if _, err := client.RoundTrip(req); err != nil {
-						t.Error(err)
-						return
-					}
-					log.add(time.Since(start))
+					s.call(t, client, process, caller, random, &log)
 				}
 			})
 		}
@@ -174,13 +267,40 @@ func (s scenario) run(t *testing.T) goals {
 	synctest.Wait()
 	throttled, accepted, fairness := service.figures()
 	calls.Wait()
-	return goals{throttled, accepted / duration.Seconds() / s.perSecond, fairness, log.p99()}
+	return goals{throttled, accepted / duration.Seconds() / s.perSecond, fairness, log.p99(), log.late / max(accepted, 1)}
+}
+
+func (s scenario) call(t *testing.T, client *awsretry.Transport, process, caller int, random *rand.Rand, log *record) {
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(s.deadline, 24*hour))
+	defer cancel()
+	var waited time.Duration
+	executed := false
+	ctx = awsretry.WithObserver(ctx, func(a awsretry.Attempt) { waited = a.Waited; executed = executed || a.Number > 0 })
+	req := httpfake.Request(t, ctx, "GET", nil)
+	if len(s.paths) > 0 {
+		req.URL.Path = s.paths[caller%len(s.paths)]
+	}
+	req.Header.Set("Process", fmt.Sprint(process))
+	if s.tokens {
+		spread := cmp.Or(s.spread, .5)
+		req.Header.Set("Tokens", fmt.Sprint(300*math.Exp(spread*random.NormFloat64()-spread*spread/2)))
+	}
+	start := time.Now()
+	_, err := client.RoundTrip(req)
+	if err != nil && s.deadline == 0 && s.maxWait == 0 {
+		t.Error(err)
+		return
+	}
+	log.add(time.Since(start), executed && err != nil || s.maxWait > 0 && waited > s.maxWait)
 }
 
 // client returns a Transport, as each process has one.
 func (s scenario) client(base http.RoundTripper) *awsretry.Transport {
-	limits := awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing, Limits: awsretry.ReadLimits}
-	if s.told {
+	limits := awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing, Limits: awsretry.ReadLimits, MaxWait: s.maxWait}
+	if *unread {
+		limits.Limits = nil
+	}
+	if s.told && limits.Limits != nil {
 		limits.Cost = func(req *http.Request, limit string) float64 {
 			return units(req, slices.Index([]string{"requests", "tokens"}, limit))
 		}
@@ -192,11 +312,15 @@ func (s scenario) client(base http.RoundTripper) *awsretry.Transport {
 type record struct {
 	mu    sync.Mutex
 	calls []time.Duration
+	late  float64
 }
 
-func (r *record) add(d time.Duration) {
+func (r *record) add(d time.Duration, late bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if late {
+		r.late++
+	}
 	r.calls = append(r.calls, d)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"sync"
@@ -18,8 +19,12 @@ type service struct {
 	latency  time.Duration
 	quotas   []quota
 	announce func(*answer)
+	status   func(*answer) int // nil: 200
+	charge   bool              // at the end of the response
+	jitter   bool              // of the latency
 
 	mu              sync.Mutex // guards the fields below, and the quotas
+	random          *rand.Rand
 	sent, throttled int
 	served          map[string]int // accepted requests of each process
 }
@@ -38,17 +43,32 @@ type answer struct {
 	header    http.Header
 	now       time.Time
 	throttled bool
+	req       *http.Request
 }
 
 // RoundTrip serves a request half way through the latency. A request costs one
 // unit of the first quota, and of others what its header says.
 func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := sleep(req.Context(), s.latency/2); err != nil {
+	there, back := s.latency/2, s.latency/2
+	if s.jitter {
+		s.mu.Lock()
+		there, back = time.Duration(s.random.ExpFloat64()*float64(there)), time.Duration(s.random.ExpFloat64()*float64(back))
+		s.mu.Unlock()
+	}
+	if err := sleep(req.Context(), there); err != nil {
 		return nil, err
 	}
 	resp := s.serve(req)
-	if err := sleep(req.Context(), s.latency/2); err != nil {
+	if err := sleep(req.Context(), back); err != nil {
 		return nil, err
+	}
+	if s.charge && resp.StatusCode < 400 {
+		time.AfterFunc(20*time.Second, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.quotas[1].left(time.Now())
+			s.quotas[1].take(time.Now(), units(req, 1))
+		})
 	}
 	return resp, nil
 }
@@ -56,24 +76,44 @@ func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
 func (s *service) serve(req *http.Request) *http.Response {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a := answer{s, make(http.Header), time.Now(), false}
+	a := answer{s, make(http.Header), time.Now(), false, req}
 	for i, q := range s.quotas {
-		a.throttled = a.throttled || q.left(a.now) < units(req, i)
+		need := units(req, i)
+		if s.charge && i == 1 {
+			need = 1
+		}
+		a.throttled = a.throttled || q.left(a.now) < need && s.counts(req, i)
 	}
 	status := http.StatusTooManyRequests
 	if s.sent++; a.throttled {
 		s.throttled++
 	} else {
 		status = http.StatusOK
+		if s.status != nil {
+			status = s.status(&a)
+		}
 		s.served[req.Header.Get("Process")]++
 		for i, q := range s.quotas {
-			q.take(a.now, units(req, i))
+			if status == 200 && s.counts(req, i) && !(s.charge && i == 1) {
+				q.take(a.now, units(req, i))
+			}
 		}
 	}
 	s.announce(&a)
 	resp := httpfake.Response(req, status, http.NoBody)
 	resp.Header = a.header
 	return resp
+}
+
+// counts reports whether a request is of that quota.
+func (s *service) counts(req *http.Request, quota int) bool {
+	switch req.URL.Path {
+	case "/orgs/a/repos":
+		return quota == 0
+	case "/orgs/a/audit-log":
+		return quota == 1
+	}
+	return true
 }
 
 // takeOne takes a unit of the first quota for a stranger.
@@ -173,19 +213,29 @@ func (b *bucket) take(_ time.Time, units float64) { b.tokens -= units }
 func (b *bucket) reset(time.Time) time.Duration   { return seconds((b.n - b.tokens) / b.rate) }
 func (b *bucket) size() float64                   { return b.n }
 
-// A sliding quota is of the requests of the last minute.
+// empty is refilling, and empty at first.
+func empty(n, rate float64) func() quota {
+	return func() quota { return &bucket{n: n, rate: rate, at: time.Now()} }
+}
+
+// A sliding quota is of the requests of the last minute, or another length.
 type sliding struct {
 	n        int
+	length   time.Duration
 	log      []time.Time
 	constant bool // the reset that it announces is a minute
 }
 
 func inAnyMinute(n int, constant bool) func() quota {
-	return func() quota { return &sliding{n: n, constant: constant} }
+	return inAny(n, time.Minute, constant)
+}
+
+func inAny(n int, length time.Duration, constant bool) func() quota {
+	return func() quota { return &sliding{n: n, length: length, constant: constant} }
 }
 
 func (s *sliding) left(now time.Time) float64 {
-	for len(s.log) > 0 && now.Sub(s.log[0]) >= time.Minute {
+	for len(s.log) > 0 && now.Sub(s.log[0]) >= s.length {
 		s.log = s.log[1:]
 	}
 	return s.size() - float64(len(s.log))
@@ -193,9 +243,9 @@ func (s *sliding) left(now time.Time) float64 {
 func (s *sliding) take(now time.Time, _ float64) { s.log = append(s.log, now) }
 func (s *sliding) reset(now time.Time) time.Duration {
 	if s.constant || len(s.log) == 0 {
-		return time.Minute
+		return s.length
 	}
-	return s.log[0].Add(time.Minute).Sub(now)
+	return s.log[0].Add(s.length).Sub(now)
 }
 func (s *sliding) size() float64 { return float64(s.n) }
 
@@ -248,6 +298,58 @@ func twoPolicies(a *answer) {
 		a.header.Add("RateLimit", fmt.Sprintf("%q;r=%v;t=%v", name, left, reset))
 		a.header.Add("RateLimit-Policy", fmt.Sprintf("%q;q=%v;w=60", name, q.size()))
 	}
+}
+
+func always(status int) func(*answer) int { return func(*answer) int { return status } }
+
+// both returns what announces and sets a header, of throttled responses only if so asked.
+func both(announce func(*answer), key, value string, throttled bool) func(*answer) {
+	return func(a *answer) {
+		announce(a)
+		if a.throttled || !throttled {
+			a.header.Set(key, value)
+		}
+	}
+}
+
+func cached(announce func(*answer)) func(*answer) {
+	return both(announce, "Age", "30", false)
+}
+
+func iso8601(a *answer) {
+	q := a.quotas[0]
+	a.set("X-RateLimit-Limit", q.size())
+	a.set("X-RateLimit-Remaining", math.Floor(q.left(a.now)))
+	a.header.Set("X-RateLimit-Reset", a.now.Add(q.reset(a.now)).UTC().Format("2006-01-02T15:04:05.000000Z"))
+	a.header.Set("Date", a.now.UTC().Format(http.TimeFormat))
+}
+
+func milliseconds(a *answer) {
+	q := a.quotas[0]
+	a.set("X-RateLimit-Limit", q.size())
+	a.set("X-RateLimit-Remaining", math.Floor(q.left(a.now)))
+	a.set("X-RateLimit-Reset", float64(q.reset(a.now).Milliseconds()))
+}
+
+// openAIZero says that nothing remains of the tokens.
+func openAIZero(a *answer) {
+	openAI(a)
+	a.set("X-RateLimit-Remaining-tokens", 0)
+	a.header.Set("X-RateLimit-Reset-tokens", "1m0s")
+}
+
+// resources announces the quota that the request is of, and its name.
+func resources(a *answer) {
+	i, name := 0, "core"
+	if !a.counts(a.req, 0) {
+		i, name = 1, "audit_log"
+	}
+	q := a.quotas[i]
+	a.set("X-RateLimit-Limit", q.size())
+	a.set("X-RateLimit-Remaining", math.Floor(q.left(a.now)))
+	a.set("X-RateLimit-Reset", float64(a.now.Add(q.reset(a.now)).Unix()))
+	a.header.Set("X-RateLimit-Resource", name)
+	a.header.Set("Date", a.now.UTC().Format(http.TimeFormat))
 }
 
 // ifThrottled returns what announces only in throttling responses.
