@@ -62,7 +62,9 @@ func (c *cost) hear(number int, remaining float64) {
 	if r[0] < 0 || r[1] < 0 {
 		return
 	}
-	if c.pair = (pair{}); r[0] >= r[1] { // or else they were served in the other order
+	// With nothing left, the second may have taken more or been refused; with more left
+	// than before, they were served in the other order.
+	if c.pair = (pair{}); r[1] >= 1 && r[0] >= r[1] {
 		c.learn(r[0] - r[1])
 	}
 }

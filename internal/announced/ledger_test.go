@@ -477,6 +477,12 @@ func TestCost(t *testing.T) {
 	if len(c.samples) != costSamples || c.mean < 5 || c.mean > 10 || c.most < c.mean {
 		t.Errorf("%d samples: %v, at most %v", len(c.samples), c.mean, c.most)
 	}
+	for i := range costSamples {
+		pair(10*i+5001, 100)
+	}
+	if c.mean > 10 {
+		t.Errorf("with nothing left after the second, nothing is learned: %v", c.mean)
+	}
 	c.guess(100, fewest)
 	if pair(10001, 1); c.mean == 1 {
 		t.Error("one of 32 took 1, as if others came between")

@@ -66,7 +66,7 @@ const (
 var (
 	perMinute600 = []func() quota{perWindow(600, minute)}
 	ofTokens     = []func() quota{refilling(500, 500./60), refilling(30_000, 500)}
-	survives     = goals{1, .5, 0, 100 * second, 0}
+	survives     = goals{.2, .9, 0, 100 * second, 0}
 )
 
 var scenarios = []scenario{
