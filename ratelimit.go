@@ -181,15 +181,20 @@ type Limit struct {
 
 // ReadLimits returns the limits that a response announces in its headers, for
 // RateLimitConfig.Limits. It returns nil if there are none, and for a response
-// that a cache gave (one with Age, or a 304).
+// that a cache gave: one with an Age above 0, or with a hit in X-Cache or
+// Cache-Status.
 //
 // It knows RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers,
 // drafts 7 to 11); RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset
-// (drafts up to 6, and Heroku's alone); X-RateLimit-… and X-Rate-Limit-…, as
-// GitHub, Okta and many others send them; the same by kind, as OpenAI sends
-// them, and by second, minute, hour and day; Anthropic-RateLimit-…; and
-// X-Shopify-Shop-Api-Call-Limit. What cannot be parsed or makes no sense is
-// left out.
+// (drafts up to 6, and Heroku's alone, and Docker Hub's with a window);
+// X-RateLimit-… and X-Rate-Limit-…, as GitHub, Okta and many others send them;
+// the same by kind, as OpenAI, Linear, LaunchDarkly and RapidAPI send them, and
+// by second, minute, hour and day; Anthropic-RateLimit-…; and those of Shopify,
+// HubSpot, Strava and Azure Resource Manager. What cannot be parsed or makes no
+// sense is left out, and so are limits of how much may be under way at once.
+//
+// A limit's name is what the headers name of the resource, the policy or kind,
+// and the partition key. Of two limits of one name, the stricter counts.
 func ReadLimits(resp *http.Response) []Limit {
 	if resp == nil || announced.FromCache(resp.Header) {
 		return nil
