@@ -18,6 +18,7 @@ package announced
 
 import (
 	"cmp"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -141,20 +142,35 @@ func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Se
 	return l.sent.add(now, rec), 0
 }
 
-// Wait returns how long a request has to wait at now, with that many in line
-// before it. A response may come before that and make it longer or shorter. A request
-// must not wait longer without another look.
-func (l *Ledger) Wait(now time.Duration, line int, r Request) (longest time.Duration) {
+// Wait returns how long a request has to wait at now, with that line before it. A
+// response may come before that and make it longer or shorter. A request must not
+// wait longer without another look.
+func (l *Ledger) Wait(now time.Duration, line iter.Seq[Request], r Request) (longest time.Duration) {
 	l.forget(now)
 	limits := l.Of(r)
 	for _, m := range l.limits {
 		if m.bit&limits != 0 {
-			wait, _ := m.wait(now, l.trip, float64(line)*m.cost.mean, r.cost(m.name))
+			wait, _ := m.wait(now, l.trip, m.costOfLine(line), r.cost(m.name))
 			longest = max(longest, wait)
 		}
 	}
 	return longest
 }
+
+// costOfLine returns what the requests of a line cost.
+func (m *limit) costOfLine(line iter.Seq[Request]) (units float64) {
+	for r := range line {
+		if known := r.cost(m.name); known > 0 {
+			units += known
+		} else {
+			units += m.cost.mean
+		}
+	}
+	return units
+}
+
+// Nobody is a line without requests.
+func Nobody(func(Request) bool) {}
 
 // Trip returns how long a response takes, or 0 if there was none.
 func (l *Ledger) Trip() time.Duration { return l.trip }
@@ -240,7 +256,7 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained boo
 	}
 	if r != nil {
 		r.said = said
-		l.routes.note(r.Route, said)
+		l.routes.note(r.Route, said, l.all())
 	}
 	l.dropSilent(now, sent, r, said)
 	return explained
@@ -343,6 +359,7 @@ func (l *Ledger) add(now time.Duration, name string) *limit {
 		}
 	}
 	l.limits = append(l.limits, m)
+	l.routes.add(m.bit)
 	l.rename()
 	return m
 }
@@ -372,6 +389,14 @@ func (l *Ledger) rename() {
 	for i, m := range l.limits {
 		l.names[i] = m.name
 	}
+}
+
+// all returns the limits that there are.
+func (l *Ledger) all() (all Set) {
+	for _, m := range l.limits {
+		all |= m.bit
+	}
+	return all
 }
 
 // State returns the limits at now, with what is in flight taken off.

@@ -36,7 +36,7 @@ func (y *story) send(costs ...float64) (sent time.Duration) {
 	y.Helper()
 	sent, held := y.Take(y.now, y.request(costs))
 	if held != 0 {
-		y.Fatalf("at %v: refused; wait %v", y.now, y.Wait(y.now, 0, y.request(costs)))
+		y.Fatalf("at %v: refused; wait %v", y.now, y.Wait(y.now, Nobody, y.request(costs)))
 	}
 	return sent
 }
@@ -52,7 +52,7 @@ func (y *story) sendAt(now time.Duration) (sent time.Duration) {
 // long.
 func (y *story) waits(want time.Duration, costs ...float64) {
 	y.Helper()
-	if got := y.Wait(y.now, 0, y.request(costs)); got.Round(10*time.Millisecond) != want {
+	if got := y.Wait(y.now, Nobody, y.request(costs)); got.Round(10*time.Millisecond) != want {
 		y.Fatalf("at %v: wait %v, want %v", y.now, got, want)
 	}
 	if want == 0 {
@@ -292,10 +292,10 @@ func TestStories(t *testing.T) {
 			if _, held := y.Take(y.now, Request{Route: audit}); held != y.limits[1].bit {
 				y.Errorf("held back by %b", held)
 			}
-			if wait := y.Wait(y.now, 0, Request{Route: RouteOf("GET", "/orgs/b/audit-log")}); wait.Round(s) != 51*s {
+			if wait := y.Wait(y.now, Nobody, Request{Route: RouteOf("GET", "/orgs/b/audit-log")}); wait.Round(s) != 51*s {
 				y.Errorf("the log of another organization waits %v", wait)
 			}
-			if wait := y.Wait(y.now, 0, Request{Route: RouteOf("GET", "/orgs/b/repos")}); wait != 0 {
+			if wait := y.Wait(y.now, Nobody, Request{Route: RouteOf("GET", "/orgs/b/repos")}); wait != 0 {
 				y.Errorf("the repositories of another organization wait %v", wait)
 			}
 			y.left(49, 0)
@@ -359,12 +359,39 @@ func TestStories(t *testing.T) {
 			}
 		}},
 		{"routes without end", 0, func(y *story) {
-			for i := range 10 * maxRoutes {
-				sent, _ := y.Take(y.now, Request{Route: Route{uint64(i + 1), uint64(-i - 1)}})
-				y.hear(sent, of100(90, time.Hour))
+			for i := range 3 * maxRoutes {
+				sent, _ := y.Take(y.now, Request{Route: Route{uint64(i), uint64(i)}})
+				y.hear(sent, called(strings.Repeat("x", i/maxRoutes), of100(90, time.Hour)))
 			}
-			if n := len(y.routes.limits); n > maxRoutes+2 {
-				y.Errorf("%d routes", n)
+			if r := &y.routes; len(r.limits) != maxRoutes || len(r.areas) != maxRoutes || r.of(Route{1, 1}) != 1 {
+				y.Errorf("%d routes, %d areas", len(r.limits), len(r.areas))
+			}
+		}},
+		{"an unknown route takes what all routes, or those like it, have in common", 0, func(y *story) {
+			for path, names := range map[string][]string{"/orgs/a": {"all", "core"}, "/orgs/b": {"all", "core", "b"}, "/search/a": {"all", "search"}} {
+				var limits []Limit
+				for _, name := range names {
+					limits = append(limits, called(name, of100(90, time.Hour)))
+				}
+				sent, _ := y.Take(y.now, Request{Route: RouteOf("GET", path)})
+				y.hear(sent, limits...)
+			}
+			for path, want := range map[string]string{
+				"/orgs/a": "all core", "/orgs/b": "all b core", "/orgs/c": "all core", "/search/c": "all search", "/c": "all", "/1": "all",
+			} {
+				var got []string
+				for _, m := range y.limits {
+					if m.bit&y.Of(Request{Route: RouteOf("GET", path)}) != 0 {
+						got = append(got, m.name)
+					}
+				}
+				if slices.Sort(got); strings.Join(got, " ") != want {
+					y.Errorf("%s takes of %q, want %s", path, got, want)
+				}
+			}
+			y.hear(y.send(), called("new", of100(90, time.Hour)))
+			if y.Of(Request{Route: RouteOf("GET", "/d")})&y.find("new").bit != 0 {
+				y.Error("the last limit is not everyone's")
 			}
 		}},
 	} {

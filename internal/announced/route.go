@@ -36,50 +36,70 @@ func hash(h uint64, text string) uint64 {
 // A Set is a set of the limits of a Ledger.
 type Set uint8
 
-// maxRoutes is how many routes are known at most.
-const maxRoutes = 256
+// maxRoutes is how many routes and areas are kept.
+const maxRoutes = 512
 
-// routes are the limits that were announced to requests of each route.
+// routes are the limits that were announced to requests of each route, and those
+// that all requests of an area, and all requests, have in common.
 type routes struct {
-	limits map[uint64]Set
-	last   Set
-	mixed  bool // not all have the same
+	limits, areas map[uint64]Set
+	free          Set  // which are not in common
+	mixed         bool // not all routes have the same
 }
 
-// of returns the limits that a request of that route takes of. What nothing is
-// known of may take of all.
+// of returns the limits that a request of that route takes of, as far as it is
+// known: those that were announced to its route, else those of its area, else
+// those of all requests.
 func (s *routes) of(r Route) Set {
 	if s.mixed {
-		if limits := s.limits[r.exact]; limits != 0 {
+		if limits, ok := s.limits[r.exact]; ok {
 			return limits
 		}
-		if limits := s.limits[r.area]; limits != 0 {
+		if limits, ok := s.areas[r.area]; ok {
 			return limits
 		}
 	}
-	return ^Set(0)
+	return ^s.free
 }
 
-// note notes that a response to a request of that route announced these limits.
-func (s *routes) note(r Route, limits Set) {
-	if limits == 0 || s.limits[r.exact] == limits {
+// note notes that a response to a request of that route announced these of all
+// limits.
+func (s *routes) note(r Route, limits, all Set) {
+	old, ok := s.limits[r.exact]
+	if limits == 0 || ok && old == limits {
 		return
 	}
-	if s.limits == nil || len(s.limits) >= maxRoutes {
-		s.limits = make(map[uint64]Set) // it is soon known again
+	if s.limits == nil {
+		s.limits, s.areas = make(map[uint64]Set), make(map[uint64]Set)
 	}
-	s.mixed = s.mixed || s.last != 0 && s.last != limits
-	s.last = limits
-	s.limits[r.exact] |= limits
-	s.limits[r.area] |= limits
+	s.free |= all &^ limits
+	s.mixed = s.mixed || s.free != 0
+	if ok || len(s.limits) < maxRoutes {
+		s.limits[r.exact] = old | limits
+	}
+	if common, ok := s.areas[r.area]; ok {
+		s.areas[r.area] = common & limits
+	} else if len(s.areas) < maxRoutes {
+		s.areas[r.area] = limits
+	}
+}
+
+// add adds a limit, which no response announced so far.
+func (s *routes) add(limit Set) {
+	if len(s.limits) > 0 {
+		s.free |= limit
+		s.mixed = true
+	}
 }
 
 // drop removes limits that are not kept any more.
 func (s *routes) drop(limits Set) {
-	s.last &^= limits
-	for key := range s.limits {
-		if s.limits[key] &^= limits; s.limits[key] == 0 {
-			delete(s.limits, key)
+	s.free &^= limits
+	for _, sets := range []map[uint64]Set{s.limits, s.areas} {
+		for key := range sets {
+			if sets[key] &^= limits; sets[key] == 0 {
+				delete(sets, key)
+			}
 		}
 	}
 }

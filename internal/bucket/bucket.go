@@ -31,10 +31,13 @@ type Bucket struct {
 	unpaced bool              // nobody waits for tokens
 	ledger  *announced.Ledger // what callers wait for too; nil: nothing
 
-	line   list.List     // of *waiter
-	queued float64       // tokens that the line waits for, all together
-	timer  *time.Timer   // set for the first in line; nil while the line is empty
-	due    time.Duration // when the timer is expected to run; unused while the line is empty
+	line   list.List   // of *waiter
+	queued float64     // tokens that the line waits for, all together
+	timer  *time.Timer // set for the next in line; nil while the line is empty
+
+	// Unused while the line is empty.
+	due     time.Duration // when the timer is expected to run
+	awaited float64       // the tokens that there are then; 0 if it is set for the ledger
 }
 
 const (
@@ -69,8 +72,8 @@ func (b *Bucket) Take(n float64) bool {
 	return ok
 }
 
-// TakeNow is Take for a request , and returns its send time, so
-// that the caller need not read the clock again.
+// TakeNow is Take for a request, and returns its send time, so that the caller need
+// not read the clock again.
 func (b *Bucket) TakeNow(n float64, req announced.Request) (sent time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,7 +153,7 @@ func (b *Bucket) Line(n float64) (waiting int, expected time.Duration) {
 // take requires that b.mu is held.
 func (b *Bucket) take(now time.Duration, n float64, req announced.Request) (sent time.Duration, ok bool) {
 	tokens := b.tokensAt(now)
-	if b.line.Len() > 0 && (!b.unpaced || b.before(req) > 0) || !b.unpaced && tokens < n-slack {
+	if !b.overtakes(req) || !b.unpaced && tokens < n-slack {
 		return 0, false
 	}
 	if sent = now; b.ledger != nil {
@@ -236,10 +239,11 @@ func (b *Bucket) expectedWait(now time.Duration, n float64, req announced.Reques
 	if b.ledger != nil {
 		expected = b.ledger.Wait(now, b.before(req), req)
 	}
-	if all := b.queued + n; all > b.tokensAt(now)+slack && !b.unpaced {
-		expected = max(expected, b.until(now, all))
+	tokens, all := b.tokensAt(now)+slack, b.queued+n
+	if b.unpaced || all <= tokens || n <= tokens && b.overtakes(req) {
+		return expected
 	}
-	return expected
+	return max(expected, b.until(now, all))
 }
 
 // until returns the time until there are n tokens. It requires that b.mu is held

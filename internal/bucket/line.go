@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"example.com/awsretry/internal/announced"
@@ -150,6 +151,7 @@ func (b *Bucket) takeOrJoin(
 	if limited && expected > limit {
 		return nil, expected, false
 	}
+	b.advance(now)
 	w.place = b.line.PushBack(w)
 	b.queued += n
 	b.serve(now)
@@ -176,15 +178,6 @@ func (b *Bucket) leave(w *waiter) {
 	b.tokens = min(b.tokens, b.capacity)
 }
 
-// first returns the first in line, or nil if nobody waits.
-// first requires that b.mu is held.
-func (b *Bucket) first() *waiter {
-	if e := b.line.Front(); e != nil {
-		return e.Value.(*waiter)
-	}
-	return nil
-}
-
 // remove takes w out of the line.
 // remove requires that b.mu is held.
 func (b *Bucket) remove(w *waiter) {
@@ -196,19 +189,31 @@ func (b *Bucket) remove(w *waiter) {
 	}
 }
 
-// before returns how many callers in line a request must not overtake: those who
-// wait for one of its limits. before requires that b.mu is held.
-func (b *Bucket) before(req announced.Request) (n int) {
-	if b.ledger == nil || b.line.Len() == 0 || b.ledger.Of(req) == ^announced.Set(0) {
-		return b.line.Len()
-	}
-	limits := b.ledger.Of(req)
-	for e := b.line.Front(); e != nil; e = e.Next() {
-		if b.ledger.Of(e.Value.(*waiter).req)&limits != 0 {
-			n++
+// overtakes reports whether nobody in line waits for what a request needs.
+// overtakes requires that b.mu is held.
+func (b *Bucket) overtakes(req announced.Request) bool {
+	if b.line.Len() > 0 {
+		for range b.before(req) {
+			return false
 		}
 	}
-	return n
+	return true
+}
+
+// before returns the requests in line that one must not overtake: with a ledger,
+// those that wait for one of its limits. before requires that b.mu is held.
+func (b *Bucket) before(req announced.Request) iter.Seq[announced.Request] {
+	return func(yield func(announced.Request) bool) {
+		for e := b.line.Front(); e != nil; e = e.Next() {
+			w := e.Value.(*waiter)
+			if b.ledger != nil && b.ledger.Of(w.req)&b.ledger.Of(req) == 0 {
+				continue
+			}
+			if !yield(w.req) {
+				return
+			}
+		}
+	}
 }
 
 // serve wakes the callers at the front of the line whose tokens are there. It
@@ -216,13 +221,14 @@ func (b *Bucket) before(req announced.Request) (n int) {
 // caller who waits for a limit that others do not need does not hold them up.
 // serve requires that b.mu is held and the time up to now is credited.
 func (b *Bucket) serve(now time.Duration) {
-	wait, held := time.Duration(0), announced.Set(0)
+	wait, held := clockEnd, announced.Set(0)
+	b.awaited = 0
 	for e := b.line.Front(); e != nil && held != ^announced.Set(0); {
 		w := e.Value.(*waiter)
 		e = e.Next()
 		if !b.unpaced && b.tokens < w.n-slack {
-			if d := b.until(now, w.n); held == 0 || d < wait {
-				wait = d
+			if d := b.until(now, w.n); d < wait {
+				wait, b.awaited = d, w.n
 			}
 			break
 		}
@@ -234,9 +240,7 @@ func (b *Bucket) serve(now time.Duration) {
 			}
 			var refused announced.Set
 			if w.sent, refused = b.ledger.Take(now, w.req); refused != 0 {
-				if d := b.ledger.Wait(now, 0, w.req); held == 0 || d < wait {
-					wait = d
-				}
+				wait = min(wait, b.ledger.Wait(now, announced.Nobody, w.req))
 				held |= limits
 				continue
 			}
@@ -269,14 +273,13 @@ func (b *Bucket) setTimer(now, wait time.Duration) {
 func (b *Bucket) fire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.first()
-	if w == nil {
+	if b.line.Len() == 0 {
 		return
 	}
 	now := b.Now()
 	b.advance(now)
-	if now >= b.due && !b.unpaced && !b.slotted && b.tokens < w.n {
-		b.tokens = w.n // the whole wait is over; what is missing was lost to rounding
+	if now >= b.due && !b.slotted {
+		b.tokens = max(b.tokens, b.awaited) // the whole wait is over; what is missing was lost to rounding
 	}
 	b.serve(now)
 }

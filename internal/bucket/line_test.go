@@ -367,6 +367,73 @@ func TestLineOfTwoResources(t *testing.T) {
 	})
 }
 
+// The timer of a caller who waits for a limit makes no tokens for those who wait for
+// tokens behind.
+func TestPacedLineOfTwoResources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(time.Now(), .1, 1)
+		b.Announce(announced.New(0), true)
+		core, log := announced.Request{Route: announced.RouteOf("GET", "/repos")}, announced.Request{Route: announced.RouteOf("GET", "/log")}
+		for _, r := range []announced.Request{core, log} {
+			sent, err := b.WaitFor(t.Context(), 1, r, 0, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			limit := announced.Limit{Name: "core", Quota: 100, Remaining: 90, Reset: time.Hour}
+			if r == log {
+				limit.Name, limit.Remaining, limit.Reset = "log", 0, 15*time.Second
+			}
+			b.Ledger(func(l *announced.Ledger, now time.Duration) {
+				l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{limit}})
+				l.Settle(sent, true)
+			})
+		}
+		q := waittest.NewQueue()
+		for id, r := range []announced.Request{log, core, core, core} {
+			q.Join(id, func() error {
+				_, err := b.WaitFor(t.Context(), 1, r, 0, false)
+				return err
+			})
+		}
+		var at []time.Duration
+		for _, e := range q.Wait() {
+			at = append(at, e.At.Round(time.Millisecond))
+		}
+		if want := []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, 40 * time.Second}; !slices.Equal(at, want) {
+			t.Errorf("served after %v, want %v", at, want)
+		}
+	})
+}
+
+// A caller waits for what those before it are known to cost.
+func TestExpectedWaitAfterKnownCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(time.Now(), 0, 0)
+		b.Announce(announced.New(0), false)
+		costs := func(units float64) announced.Request {
+			c := &announced.Costs{Names: []string{"tokens"}}
+			c.Values[0] = units
+			return announced.Request{Costs: c}
+		}
+		sent, _ := b.TakeNow(1, costs(1))
+		b.Ledger(func(l *announced.Ledger, now time.Duration) {
+			l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{
+				{Name: "tokens", Quota: 1000, Remaining: 0, Reset: 100 * time.Second, Refills: true},
+			}})
+			l.Settle(sent, true)
+		})
+		for _, units := range []float64{100, 300} { // at most ten come back in a second, of which .8 are used
+			mustJoin(t, b, 1).req = costs(units)
+		}
+		b.mu.Lock()
+		wait := b.expectedWait(b.Now(), 1, costs(100))
+		b.mu.Unlock()
+		if wait.Round(time.Second/10) != 62500*time.Millisecond {
+			t.Errorf("500 units are expected after %v", wait)
+		}
+	})
+}
+
 // A wait that becomes longer than its limit because of what a service says is given
 // up, and a deadline leaves room for a response.
 func TestLimitOfAWaitForALedger(t *testing.T) {
