@@ -431,6 +431,10 @@ func TestExpectedWaitAfterKnownCosts(t *testing.T) {
 		if wait.Round(time.Second/10) != 62500*time.Millisecond {
 			t.Errorf("500 units are expected after %v", wait)
 		}
+		time.Sleep(5 * time.Second)
+		if _, ok := b.TakeNow(1, costs(1)); ok {
+			t.Error("a request that costs less overtook the line")
+		}
 	})
 }
 
