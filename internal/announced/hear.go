@@ -38,12 +38,12 @@ func (m *limit) hear(a Limit, h heard) {
 		m.quota = a.Quota
 	}
 	m.most = max(m.most, a.Remaining)
-	if h.first {
-		m.adaptPause(now, sent, h.trip, a, h.throttled)
-	}
 	passed, begins, over := m.window.hear(now, served, a.Reset)
 	if over {
 		return
+	}
+	if h.first && !(passed && m.first.turn == early) {
+		m.adaptPause(now, sent, h.trip, a, h.throttled)
 	}
 
 	// What nobody could expect is a reason to look again soon.

@@ -29,6 +29,10 @@ const (
 	// first pause is the shorter the longer it is.
 	believed = time.Minute
 
+	// longestSpace is the longest space between two requests while what they cost
+	// remains.
+	longestSpace = 5 * time.Second
+
 	// patience is how long other requests wait at least for the response of one
 	// that goes first. Then another one goes first.
 	patience = 10 * time.Second
@@ -63,12 +67,17 @@ func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.D
 	if due <= now || ahead == 0 && room >= cost && known == 0 && m.cost.wantsPair() {
 		return 0, inTurn
 	}
-	first, turn := m.firstDue(trip, room < cost)
-	first += seconds(ahead / m.cost.mean * m.pauseNow(trip).Seconds())
+	first, turn := m.firstDue(trip, ahead, room-m.uncertain(trip) >= cost)
 	if first < due {
 		return max(first-now, 0), turn
 	}
 	return due - now, inTurn
+}
+
+// uncertain returns how much less there may be: what those in flight may cost above
+// the mean, and what others take meanwhile.
+func (m *limit) uncertain(trip time.Duration) float64 {
+	return float64(m.inFlight.learned)*(m.cost.most-m.cost.mean) + max(-m.flow.rate, 0)*2*trip.Seconds()
 }
 
 // free reports whether a request that leaves that room need not be spaced: much
@@ -141,22 +150,26 @@ func (m *limit) others() float64 {
 	return m.size() - m.remaining - m.sends.since(m.asOf-m.window.length)
 }
 
-// firstDue returns when a request goes first if it is not its turn, and why. empty
-// reports whether there is no room for it. One at a time does, unless the limit
-// turns out to be untrue.
-func (m *limit) firstDue(trip time.Duration, empty bool) (due time.Duration, turn turn) {
-	last, w, pause := max(m.heard, m.lastTake), &m.window, m.pauseNow(trip)
-	due, turn = last+max(pause, firstPause, trip), early
+// firstDue returns when a request goes first if it is not its turn, and why. fits
+// reports whether there is room for it.
+func (m *limit) firstDue(trip time.Duration, ahead float64, fits bool) (due time.Duration, turn turn) {
+	w, pause := &m.window, m.pauseNow(trip)
+	if fits {
+		pause = min(pause, max(longestSpace, m.beliefPause()))
+	} else if m.remaining >= 1 {
+		pause = max(pause, firstPause, trip)
+	}
+	due, turn = max(m.heard, m.lastTake)+pause, early
 	if m.remaining < 1 {
 		due, turn = m.first.at+pause, against
 	}
-	if empty && w.ends && due+trip >= w.end-w.rounded {
+	if !fits && w.ends && due+trip >= w.end-w.rounded {
 		due, turn = min(due, w.end+w.rounded), atEnd
 	}
-	if m.first.number != 0 && (turn != against || pause >= trip) {
+	if m.first.number != 0 && (turn == atEnd || pause >= trip) {
 		due = m.first.at + max(patience, 2*trip)
 	}
-	return due, turn
+	return due + seconds(ahead/m.cost.mean*pause.Seconds()), turn
 }
 
 // pauseNow returns the pause before a request goes first.
@@ -164,14 +177,20 @@ func (m *limit) pauseNow(trip time.Duration) time.Duration {
 	if m.pause > 0 {
 		return m.pause
 	}
-	pause := max(firstPause, trip)
-	if m.window.ends {
-		pause = max(pause, seconds(believed.Seconds()*believed.Seconds()/max(m.window.end-m.heard, 1).Seconds()))
-	}
+	pause := max(firstPause, trip, m.beliefPause())
 	if m.reserve > 0 { // it would take from what is left to others
 		pause = max(pause, maxPause)
 	}
 	return pause
+}
+
+// beliefPause returns a pause that is the shorter the longer the reset is. That of a
+// reset that is believed unasked is longer than it.
+func (m *limit) beliefPause() time.Duration {
+	if !m.window.ends {
+		return 0
+	}
+	return seconds(believed.Seconds() * believed.Seconds() / max(m.window.end-m.heard, 1).Seconds())
 }
 
 // adaptPause adapts the pause to the response of a request that went first and was
@@ -189,9 +208,9 @@ func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled boo
 	whole := a.Reset >= m.window.length/2 && m.size() >= 4*m.cost.most
 	pause := m.pauseNow(trip)
 	switch turn := m.first.turn; {
-	case throttled && turn != atEnd, turn == early:
+	case throttled && turn != atEnd, turn == early && a.Remaining < m.remaining:
 		m.pause = min(4*pause, most)
-	case !throttled && (turn == against || a.Remaining < 1 && whole): // it was served all the same
+	case !throttled && (turn == against || turn == early && !a.Refills || a.Remaining < 1 && whole): // it was served all the same
 		m.pause = max(min(pause, max(firstPause, trip))/2, minPause)
 	}
 }

@@ -32,6 +32,7 @@ type scenario struct {
 	tokens, told       bool              // a request costs 300 or so of the second quota; Cost tells how much
 	spread             float64           // of the costs, the standard deviation of the logarithm; 0 means 0.5
 	duration           time.Duration
+	calls              int           // of each caller; 0: until the end
 	arrivals           float64       // calls per second instead of callers who call again
 	maxWait, deadline  time.Duration // of each call
 	paths              []string      // of the callers in turn
@@ -177,6 +178,19 @@ var scenarios = []scenario{
 	{name: "low demand, crawler", quotas: []func() quota{perWindow(5000, hour)}, announce: gitHub(0, 0), duration: 3 * hour,
 		processes: 1, callers: 1, perSecond: 5000. / 3600, want: goals{.001, .98, 0, 45 * second, 0}},
 
+	{name: "2/s, sliding, Unix time", quotas: []func() quota{inAny(2, second, false)}, announce: gitHub(0, 0),
+		processes: 1, callers: 8, perSecond: 2, want: goals{.02, .9, 0, 60 * second, 0}},
+	{name: "3/s, sliding", quotas: []func() quota{inAny(3, second, false)}, announce: draft6,
+		processes: 1, callers: 8, perSecond: 3, want: goals{.02, .9, 0, 60 * second, 0}},
+	{name: "1 in 10 s", quotas: []func() quota{perWindow(1, 10*second)}, announce: draft6,
+		processes: 1, callers: 4, perSecond: .1, duration: hour, want: goals{.02, .9, 0, 60 * second, 0}},
+	{name: "1 in 10 s, sliding", quotas: []func() quota{inAny(1, 10*second, false)}, announce: draft6,
+		processes: 1, callers: 4, perSecond: .1, duration: hour, want: goals{.02, .9, 0, 60 * second, 0}},
+	{name: "900 of 1,000 a day", quotas: []func() quota{perWindow(1000, 24*hour)}, announce: gitHub(0, 0), calls: 900,
+		processes: 1, callers: 1, perSecond: .25, duration: hour, want: goals{0, 1, 0, 60 * second, 0}},
+	{name: "two quotas without a name", quotas: []func() quota{perWindow(600, minute), perWindow(50, minute)}, announce: unnamed, paths: []string{"/orgs/a/repos", "/orgs/a/audit-log"},
+		processes: 1, callers: 32, perSecond: 650. / 60, want: goals{.01, .95, 0, 60 * second, 0}},
+
 	// What is announced is not true. That must not do much harm.
 	{name: "never falls", quotas: perMinute600, announce: fixed(100, 100, 30),
 		processes: 1, callers: 64, perSecond: 10, want: survives},
@@ -187,6 +201,12 @@ var scenarios = []scenario{
 	{name: "reset in a year", quotas: perMinute600, announce: fixed(100, 50, 365*24*3600),
 		processes: 1, callers: 64, perSecond: 10, want: survives},
 	{name: "nothing for a year", quotas: perMinute600, announce: fixed(100, 0, 365*24*3600),
+		processes: 1, callers: 64, perSecond: 10, want: survives},
+	{name: "little is left for good", quotas: perMinute600, announce: fixed(600, 27, 1800),
+		processes: 1, callers: 64, perSecond: 10, want: survives},
+	{name: "one is left for good", quotas: perMinute600, announce: fixed(600, 1, 1800),
+		processes: 1, callers: 64, perSecond: 10, want: survives},
+	{name: "little is left or much", quotas: perMinute600, announce: everyThird(fixed(600, 5, 600), fixed(600, 550, 600)),
 		processes: 1, callers: 64, perSecond: 10, want: survives},
 	{name: "reset in the past", quotas: perMinute600, announce: gitHub(0, -hour),
 		processes: 1, callers: 64, perSecond: 10, want: survives},
@@ -257,7 +277,7 @@ func (s scenario) run(t *testing.T) goals {
 		for caller := range s.callers {
 			random := rand.New(rand.NewPCG(uint64(process), uint64(caller)))
 			calls.Go(func() {
-				for ctx.Err() == nil {
+				for n := 0; ctx.Err() == nil && (s.calls == 0 || n < s.calls); n++ {
 					s.call(t, client, process, caller, random, &log)
 				}
 			})

@@ -340,15 +340,24 @@ func openAIZero(a *answer) {
 
 // resources announces the quota that the request is of, and its name.
 func resources(a *answer) {
-	i, name := 0, "core"
+	name := "core"
 	if !a.counts(a.req, 0) {
-		i, name = 1, "audit_log"
+		name = "audit_log"
+	}
+	unnamed(a)
+	a.header.Set("X-RateLimit-Resource", name)
+}
+
+// unnamed announces the quota that the request is of.
+func unnamed(a *answer) {
+	i := 0
+	if !a.counts(a.req, 0) {
+		i = 1
 	}
 	q := a.quotas[i]
 	a.set("X-RateLimit-Limit", q.size())
 	a.set("X-RateLimit-Remaining", math.Floor(q.left(a.now)))
 	a.set("X-RateLimit-Reset", float64(a.now.Add(q.reset(a.now)).Unix()))
-	a.header.Set("X-RateLimit-Resource", name)
 	a.header.Set("Date", a.now.UTC().Format(http.TimeFormat))
 }
 
