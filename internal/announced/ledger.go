@@ -269,7 +269,7 @@ func (l *Ledger) learn(now time.Duration, a Limit, h heard) *limit {
 		return nil
 	}
 	a.Quota, a.Remaining = min(a.Quota, mostUnits), min(a.Remaining, mostUnits)
-	m := l.find(a.Name)
+	m := l.find(a)
 	if m == nil {
 		if m = l.add(now, a.Name); m == nil {
 			return nil
@@ -296,7 +296,7 @@ func (l *Ledger) Said() (limits []Limit, throttled bool, sent, heard time.Durati
 func (l *Ledger) Hear(now, sent, came time.Duration, limits []Limit, throttled bool) {
 	sent = max(sent, came-longestReset)
 	for _, a := range limits {
-		if m := l.find(a.Name); m == nil || sent > m.asOf && came > m.heard {
+		if m := l.find(a); m == nil || sent > m.asOf && came > m.heard {
 			l.learn(now, a, heard{at: came, sent: sent, trip: l.trip, throttled: throttled})
 		}
 	}
@@ -325,9 +325,11 @@ func (l *Ledger) forget(now time.Duration) {
 	}
 }
 
-func (l *Ledger) find(name string) *limit {
+// find returns the limit that is announced, or nil. One without a name is known by
+// its quota.
+func (l *Ledger) find(a Limit) *limit {
 	for _, m := range l.limits {
-		if m.name == name {
+		if m.name == a.Name && (a.Name != "" || a.Quota == 0 || m.quota == 0 || m.quota == a.Quota) {
 			return m
 		}
 	}

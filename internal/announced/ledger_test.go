@@ -390,7 +390,7 @@ func TestStories(t *testing.T) {
 				}
 			}
 			y.hear(y.send(), called("new", of100(90, time.Hour)))
-			if y.Of(Request{Route: RouteOf("GET", "/d")})&y.find("new").bit != 0 {
+			if y.Of(Request{Route: RouteOf("GET", "/d")})&y.find(Limit{Name: "new"}).bit != 0 {
 				y.Error("the last limit is not everyone's")
 			}
 		}},

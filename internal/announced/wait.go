@@ -208,8 +208,10 @@ func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled boo
 	whole := a.Reset >= m.window.length/2 && m.size() >= 4*m.cost.most
 	pause := m.pauseNow(trip)
 	switch turn := m.first.turn; {
-	case throttled && turn != atEnd, turn == early && a.Remaining < m.remaining:
+	case throttled && turn != atEnd:
 		m.pause = min(4*pause, most)
+	case turn == early && a.Remaining < m.remaining:
+		m.pause = min(2*pause, most)
 	case !throttled && (turn == against || turn == early && !a.Refills || a.Remaining < 1 && whole): // it was served all the same
 		m.pause = max(min(pause, max(firstPause, trip))/2, minPause)
 	}
