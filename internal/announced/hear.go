@@ -56,7 +56,7 @@ func (m *limit) hear(a Limit, h heard) {
 	// Responses come out of order, so a higher value counts only if it is newer.
 	if m.heard < 0 || begins || sent >= m.asOf || rise < 0 {
 		m.cost.guess(min((min(m.most, m.size())-a.Remaining)/float64(max(h.requests, 1)), a.Remaining/2), h.requests)
-		if a.Remaining < 1 && (m.heard < 0 || m.remaining >= 1) {
+		if a.Remaining < 1 && (m.heard < 0 || m.remaining >= 1 || begins) {
 			m.first.at = now
 		}
 		m.remaining, m.asOf = a.Remaining, now
@@ -74,13 +74,11 @@ func (m *limit) hear(a Limit, h heard) {
 type window struct {
 	ends    bool          // a reset is announced
 	end     time.Duration // when the quota is whole
-	rounded time.Duration // how much earlier or later that may be
+	rounded time.Duration // how much earlier or later that may be, at most a fifth of the length
+	off     time.Duration // the same, however short the length
 	length  time.Duration // the longest reset
 	passed  bool          // an end has passed
 }
-
-// mostRounded is how much a reset in whole seconds may be off.
-const mostRounded = time.Second
 
 // hear learns from a reset. It reports whether the end that was known has passed,
 // whether the response is the first of another window, and whether it is of a
@@ -92,26 +90,27 @@ func (w *window) hear(now, served, reset time.Duration) (passed, begins, over bo
 		return passed, false, false
 	}
 	end := served + reset
-	if w.ends && end < w.end && end+w.rounding(reset) < now {
+	off := rounding(reset)
+	if w.ends && end < w.end && end+min(w.length/5, off) < now {
 		return passed, false, true
 	}
 	w.length, w.passed = max(w.length, reset), w.passed || passed
-	rounded := w.rounding(reset)
+	rounded := min(w.length/5, off)
 	near := w.ends && max(end-w.end, w.end-end) <= 5*rounded/2 // two times are rounded
 	begins = passed && !near && end > w.end
 	if near && now < w.end {
 		end = min(w.end, end)
 	}
-	w.ends, w.end, w.rounded = true, end, rounded
+	w.ends, w.end, w.rounded, w.off = true, end, rounded, off
 	return passed, begins, false
 }
 
 // rounding returns how much a reset may have been rounded.
-func (w *window) rounding(reset time.Duration) time.Duration {
+func rounding(reset time.Duration) time.Duration {
 	if reset%time.Second != 0 {
-		return min(w.length/5, 50*time.Millisecond)
+		return 50 * time.Millisecond
 	}
-	return min(w.length/5, mostRounded)
+	return time.Second
 }
 
 // lasts returns how long a window certainly lasts of which a response was served

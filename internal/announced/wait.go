@@ -68,6 +68,9 @@ func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.D
 		return 0, inTurn
 	}
 	first, turn := m.firstDue(trip, ahead, room-m.uncertain(trip) >= cost)
+	if turn == atEnd && due < first+seconds(2*m.window.length.Seconds()/m.size()) {
+		return due - now, inTurn // which is about as soon, and of a window that slides certain
+	}
 	if first < due {
 		return max(first-now, 0), turn
 	}
@@ -100,7 +103,7 @@ func (m *limit) due(now, trip time.Duration, room, ahead, cost float64) time.Dur
 	w := &m.window
 	if w.ends && w.passed && m.others() < 1 {
 		// What this process sent a length before the window's end has come back.
-		begin := max(w.end-w.rounded, now) - w.length
+		begin := max(w.end-w.off, now) - w.length
 		due = min(due, m.sends.clear(begin, m.usable()-ahead-cost)+w.length)
 	}
 	if w.ends && ahead > 0 { // one goes first at the end, and then they are spaced
@@ -166,7 +169,7 @@ func (m *limit) firstDue(trip time.Duration, ahead float64, fits bool) (due time
 	if !fits && w.ends && due+trip >= w.end-w.rounded {
 		due, turn = min(due, w.end+w.rounded), atEnd
 	}
-	if m.first.number != 0 && (turn == atEnd || pause >= trip) {
+	if m.first.number != 0 && (turn != against || pause >= trip) {
 		due = m.first.at + max(patience, 2*trip)
 	}
 	return due + seconds(ahead/m.cost.mean*pause.Seconds()), turn
@@ -208,11 +211,9 @@ func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled boo
 	whole := a.Reset >= m.window.length/2 && m.size() >= 4*m.cost.most
 	pause := m.pauseNow(trip)
 	switch turn := m.first.turn; {
-	case throttled && turn != atEnd:
+	case throttled && turn != atEnd, turn == early && a.Remaining < m.remaining:
 		m.pause = min(4*pause, most)
-	case turn == early && a.Remaining < m.remaining:
-		m.pause = min(2*pause, most)
-	case !throttled && (turn == against || turn == early && !a.Refills || a.Remaining < 1 && whole): // it was served all the same
+	case !throttled && (turn != atEnd || a.Remaining < 1 && whole): // it was served all the same
 		m.pause = max(min(pause, max(firstPause, trip))/2, minPause)
 	}
 }
