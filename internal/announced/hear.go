@@ -28,7 +28,7 @@ type heard struct {
 func (m *limit) hear(a Limit, h heard) {
 	now, sent := h.at, h.sent
 	served := sent + (now-sent)/2 // between the two, the service said so
-	if ms := m.unit.milliseconds; m.unit.measure(served, a.Reset) != ms {
+	if ms := m.unit.milliseconds; !a.Refills && m.unit.measure(served, a.Reset) != ms {
 		m.window.length = 0
 	}
 	if a.Reset = m.unit.of(a.Reset); a.Reset > longestReset {

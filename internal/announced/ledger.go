@@ -64,7 +64,9 @@ type Ledger struct {
 	names   []string // of limits; replaced when they change
 	routes  routes
 	sent    records
-	trip    time.Duration // how long a response takes
+	trip    time.Duration // how long a response takes, the mean
+
+	deviation time.Duration // from trip, the mean
 
 	// Of the last response that announced limits, if keep is set.
 	keep      bool
@@ -172,8 +174,19 @@ func (m *limit) costOfLine(line iter.Seq[Request]) (units float64) {
 // Nobody is a line without requests.
 func Nobody(func(Request) bool) {}
 
-// Trip returns how long a response takes, or 0 if there was none.
-func (l *Ledger) Trip() time.Duration { return l.trip }
+// Trip returns how long nearly every response takes, or 0 if there was none: the mean
+// and four times the mean deviation (RFC 6298).
+func (l *Ledger) Trip() time.Duration { return l.trip + 4*l.deviation }
+
+// noteTrip notes how long a response took.
+func (l *Ledger) noteTrip(trip time.Duration) {
+	if l.trip == 0 {
+		l.trip = trip
+	}
+	off := trip - l.trip
+	l.trip += off / 8
+	l.deviation += (max(off, -off) - l.deviation) / 4
+}
 
 // Latest returns the send time of the last request in flight that was sent at
 // that time or before, or the time itself if there is none.
@@ -227,11 +240,7 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained boo
 	number, first := 0, false
 	if r != nil {
 		number, first = r.number, r.first
-		if trip := now - sent; l.trip == 0 {
-			l.trip = trip
-		} else {
-			l.trip += (trip - l.trip) / 8
-		}
+		l.noteTrip(now - sent)
 	}
 	if l.keep && len(answer.Limits) > 0 && sent >= l.lastSent {
 		l.lastCount = copy(l.last[:], answer.Limits)
@@ -239,8 +248,8 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained boo
 	}
 	said := Set(0)
 	for _, a := range answer.Limits {
-		if answer.RetryAfter > 0 && a.Remaining < 1 {
-			a.Reset = answer.RetryAfter
+		if answer.RetryAfter > 0 && (a.Remaining < 1 || answer.Throttled && a.Remaining < l.costOf(r, a)) {
+			a.Reset, a.Refills = answer.RetryAfter, false
 		}
 		m := l.learn(now, a, heard{
 			at: now, sent: sent, number: number, first: first, trip: l.trip, requests: l.sent.last,
@@ -260,6 +269,20 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained boo
 	}
 	l.dropSilent(now, sent, r, said)
 	return explained
+}
+
+// costOf returns what a request takes of a limit that its response announces. r may
+// be nil.
+func (l *Ledger) costOf(r *record, a Limit) float64 {
+	if r != nil {
+		if c := r.cost(a.Name); c > 0 {
+			return c
+		}
+	}
+	if m := l.find(a); m != nil {
+		return m.cost.mean
+	}
+	return 1
 }
 
 // learn is what a response says of one limit. It returns nil if that is not to be

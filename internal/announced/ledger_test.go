@@ -311,6 +311,56 @@ func TestStories(t *testing.T) {
 			y.Settle(sent, false)
 			y.waits(2550 * time.Millisecond)
 		}},
+		{"a Retry-After for what remains", 0, func(y *story) {
+			y.hear(y.send(), refill(90))
+			sent := y.send(50)
+			y.Announce(y.now, sent, Answer{Limits: []Limit{refill(40)}, Throttled: true, RetryAfter: 2500 * time.Millisecond})
+			y.Settle(sent, false)
+			y.waits(2550*time.Millisecond, 50)
+		}},
+		{"what remains in a long window is used in bounded spaces", 0, func(y *story) {
+			says := func(at time.Duration, remaining float64) {
+				y.at(at)
+				y.hear(y.send(1), of100(remaining, 24*time.Hour-at))
+			}
+			says(0, 20)
+			y.waits(s, 1)
+			says(s, 19)
+			y.waits(4*s, 1) // the limit is confirmed
+			says(5*s, 18)
+			y.waits(longestSpace, 1)
+			says(10*s, 18)
+			y.waits(500*time.Millisecond, 1) // and contradicted
+		}},
+		{"a bucket's reset is in the unit that is said", 0, func(y *story) {
+			y.hear(y.send(), refill(10))
+			y.at(2 * s)
+			y.hear(y.send(), refill(90))
+			if m := y.limits[0]; m.unit.milliseconds {
+				y.Error("a bucket that others filled is taken for a countdown of milliseconds")
+			}
+		}},
+		{"limits without a name, of two routes", 0, func(y *story) {
+			for quota, path := range map[float64]string{100: "/a", 200: "/b"} {
+				sent, _ := y.Take(y.now, Request{Route: RouteOf("GET", path)})
+				y.hear(sent, Limit{Quota: quota, Remaining: quota - 1, Reset: 60 * s})
+			}
+			sent, _ := y.Take(y.now, Request{Route: RouteOf("GET", "/a")})
+			y.hear(sent, of100(0, 60*s))
+			if wait := y.Wait(y.now, Nobody, Request{Route: RouteOf("GET", "/b")}); wait != 0 {
+				y.Errorf("the other route waits %v", wait)
+			}
+		}},
+		{"a trip is what nearly every response takes", 0, func(y *story) {
+			for i := range 100 {
+				a := y.sendAt(time.Duration(i) * 10 * s)
+				y.at(y.now + time.Duration(1+i%3)*s)
+				y.hear(a)
+			}
+			if trip := y.Trip(); trip < 4*s || trip > 6*s {
+				y.Errorf("trips of 1 to 3 s, and %v for one", trip)
+			}
+		}},
 		{"a countdown in milliseconds", 0, func(y *story) {
 			y.hear(y.send(), of100(50, 30_000*s))
 			y.at(2 * s)

@@ -124,7 +124,9 @@ func (m *limit) pace(now, trip time.Duration, room float64) float64 {
 		room -= min(2*m.cost.mean, m.size()/4)
 	}
 	even := room / left.Seconds()
-	pace := max(m.share()*m.flow.rate+even, leastShare*even)
+	// All that flows back is used up to what remains in a minute.
+	soon := max(min((1-m.share())*m.flow.rate, room/believed.Seconds()), 0)
+	pace := max(m.share()*m.flow.rate+even+soon, leastShare*even)
 	if m.window.ends && m.flow.rate > 0 && m.alone() {
 		pace = max(pace, m.sends.sustained(now, m.window.length, room))
 	}
