@@ -118,10 +118,11 @@ type Transport struct {
 	// A one-shot body, and a body with GetBody that is not in memory, is read
 	// by a goroutine while an attempt waits for it. It is closed when no Read
 	// of it is in progress; an *os.File, an *io.PipeReader and a net.Conn may
-	// be closed during one. If a Read of any other takes longer than a second
-	// after the call, Close is called to end it, as [http.Request] documents for
-	// Body. An io.ReaderAt with a size, such as an *os.File, is read with ReadAt
-	// only, which must return the bytes that its Read would.
+	// be closed during one. If the call has failed, or has a response and Base
+	// has closed the body, and a Read of any other still hangs a second later,
+	// Close is called to end it, as [http.Request] documents for Body. An
+	// io.ReaderAt with a size, such as an *os.File, is read with ReadAt only,
+	// which must return the bytes that its Read would.
 	MaxBodyBuffer int64
 
 	// Prepare is called before each attempt with a request of its own and the

@@ -8,21 +8,35 @@ import (
 	"strings"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/neterr"
 )
 
 // classify is an awsretry.Policy with the rules of Amazon SNS, "Message
 // delivery retries", apart from RetryStatus.
 func (t *Transport) classify(a *awsretry.Attempt) awsretry.Class {
-	if a.Err != nil {
-		class := awsretry.DefaultPolicy(a)
-		if class == awsretry.Permanent && connectionFailed(a.Err) {
-			return awsretry.Transient
-		}
-		return class
-	}
-	switch status := a.Response.StatusCode; {
+	switch {
+	case a.Err != nil:
+		return t.errorClass(a)
 	case delivered(a.Response):
 		return awsretry.Success
+	}
+	return t.statusClass(a.Response.StatusCode)
+}
+
+func (t *Transport) errorClass(a *awsretry.Attempt) awsretry.Class {
+	if status, ok := neterr.ProxyStatus(a.Err); ok {
+		return t.statusClass(status)
+	}
+	class := awsretry.DefaultPolicy(a)
+	if class == awsretry.Permanent && connectionFailed(a.Err) {
+		return awsretry.Transient
+	}
+	return class
+}
+
+// statusClass returns the class of a status that is not a 2xx.
+func (t *Transport) statusClass(status int) awsretry.Class {
+	switch {
 	case !t.retries(status):
 		return awsretry.Permanent
 	case status == http.StatusTooManyRequests:
@@ -43,7 +57,7 @@ func (t *Transport) retries(status int) bool {
 func delivered(resp *http.Response) bool { return resp.StatusCode/100 == 2 }
 
 // connectionFailed reports whether err is a failure that the server's operator
-// can fix, such as of its name, certificate or proxy. Other policies do not
+// can fix, such as of its name or certificate. Other policies do not
 // retry it because they retry for seconds; a delivery policy may for hours or
 // days.
 func connectionFailed(err error) bool {

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -23,7 +24,7 @@ func TestStatusesThatAreRetried(t *testing.T) {
 		retryStatus       func(int) bool
 		retried, returned []int
 	}{
-		{nil, []int{429, 500, 501, 503, 599}, []int{200, 299, 300, 302, 400, 408, 428, 430, 499, 600, 999}},
+		{nil, []int{429, 500, 501, 503, 505, 511, 599}, []int{200, 299, 300, 302, 400, 408, 428, 430, 499, 600, 999}},
 		{only408, []int{408}, []int{200, 429, 503}},
 	} {
 		for _, status := range append(tt.retried, tt.returned...) {
@@ -32,6 +33,21 @@ func TestStatusesThatAreRetried(t *testing.T) {
 				send(t, &Transport{Base: end, RetryStatus: tt.retryStatus}, post(t, "http://a.example/", "x"))
 				if retried := len(end.asked) > 1; retried != slices.Contains(tt.retried, status) {
 					t.Errorf("retried is %v", retried)
+				}
+			})
+			if status < 400 || status >= 600 {
+				continue
+			}
+			run(t, "of a proxy/"+strconv.Itoa(status), func(t *testing.T) {
+				attempts := 0
+				tr := &Transport{RetryStatus: tt.retryStatus, Base: httpfake.Base(func(*http.Request) (*http.Response, error) {
+					attempts++
+					text := cmp.Or(http.StatusText(status), "status code "+strconv.Itoa(status))
+					return nil, errors.New(text) // as net/http does
+				})}
+				_, err := tr.RoundTrip(post(t, "http://a.example/", "x"))
+				if retried := attempts > 1; retried != slices.Contains(tt.retried, status) {
+					t.Errorf("retried is %v: %v", retried, err)
 				}
 			})
 		}

@@ -49,7 +49,8 @@ type Transport struct {
 	AttemptTimeout time.Duration     // of each attempt, up to the end of its response; 0: 15 s, as at Amazon SNS
 
 	// RetryStatus reports whether a response with this status, which is not a
-	// 2xx, is retried. nil: 429 and 5xx are, as at Amazon SNS.
+	// 2xx, is retried. The status of a proxy that refuses CONNECT counts in the
+	// same way. nil: 429 and 5xx are, as at Amazon SNS.
 	RetryStatus func(status int) bool
 
 	// Jitter randomizes the policy's delays. Its result is limited to between 0

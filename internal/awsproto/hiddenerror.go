@@ -28,18 +28,32 @@ func mayHideError(req *http.Request) bool {
 		parameter, query, _ = strings.Cut(query, "&")
 		switch i := strings.IndexByte(parameter, '='); {
 		case i < 0 || i == len(parameter)-1:
-			if subresources[strings.TrimSuffix(parameter, "=")] {
+			name := strings.TrimSuffix(parameter, "=")
+			if objectResources[name] || subresources[name] && !namesObject(req) {
 				return true
 			}
-		case parameter == "list-type=2":
-			return true
-		case parameter == "x-id=ListBuckets", parameter == "x-id=ListDirectoryBuckets": // from an AWS SDK
-			return true
+		case parameter == "list-type=2", parameter == "x-id=ListBuckets", parameter == "x-id=ListDirectoryBuckets":
+			if !namesObject(req) {
+				return true
+			}
 		case parameter[:i] == "uploadId" && req.Method != http.MethodPut: // with PUT it is UploadPart
 			return true
 		}
 	}
 	return false
+}
+
+// namesObject reports whether the request is a GET with the key of an object in
+// its path. A server may ignore that it has a parameter of a bucket.
+func namesObject(req *http.Request) bool {
+	if req.Method != http.MethodGet && req.Method != "" {
+		return false
+	}
+	key := strings.TrimPrefix(req.URL.Path, "/")
+	if !strings.Contains(req.URL.Host, ".s3") { // the host does not name the bucket, so the path does
+		_, key, _ = strings.Cut(key, "/")
+	}
+	return key != ""
 }
 
 // subresources are the query parameters without a value that name an operation
@@ -50,17 +64,18 @@ func mayHideError(req *http.Request) bool {
 // annotation and select. Nor is a parameter with a value: on a service that is
 // not S3 it may mean anything.
 var subresources = map[string]bool{
-	// Of a bucket.
-	"abac": true, "accelerate": true, "analytics": true, "cors": true, "delete": true, "intelligent-tiering": true,
-	"inventory": true, "lifecycle": true, "location": true, "logging": true, "metadataAnnotationTable": true,
-	"metadataConfiguration": true, "metadataInventoryTable": true, "metadataJournalTable": true, "metadataTable": true,
-	"metrics": true, "notification": true, "object-lock": true, "ownershipControls": true, "policyStatus": true,
-	"publicAccessBlock": true, "replication": true, "requestPayment": true, "session": true, "versioning": true,
+	"abac": true, "accelerate": true, "analytics": true, "cors": true, "delete": true, "encryption": true,
+	"intelligent-tiering": true, "inventory": true, "lifecycle": true, "location": true, "logging": true,
+	"metadataAnnotationTable": true, "metadataConfiguration": true, "metadataInventoryTable": true,
+	"metadataJournalTable": true, "metadataTable": true, "metrics": true, "notification": true, "object-lock": true,
+	"ownershipControls": true, "policyStatus": true, "publicAccessBlock": true, "renameObject": true,
+	"replication": true, "requestPayment": true, "restore": true, "session": true, "uploads": true, "versioning": true,
 	"versions": true, "website": true,
-	// Of a bucket or an object.
-	"acl": true, "encryption": true, "tagging": true, "uploads": true,
-	// Of an object.
-	"attributes": true, "legal-hold": true, "renameObject": true, "restore": true, "retention": true,
+}
+
+// objectResources are those that a GET of an object may have.
+var objectResources = map[string]bool{
+	"acl": true, "attributes": true, "legal-hold": true, "retention": true, "tagging": true,
 }
 
 // A HiddenError looks for the start of an S3 error document in a body that is

@@ -2,6 +2,7 @@ package awsproto
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -51,6 +52,28 @@ func TestMayHideError(t *testing.T) {
 			}
 			if n := testing.AllocsPerRun(10, func() { MayHideError(req) }); n != 0 {
 				t.Errorf("%s: %v allocations", tt.name, n)
+			}
+		}
+	}
+	// A GET with the key of an object has a document of S3 only if that is of the
+	// object. The path has the bucket too if the host does not.
+	const pathStyle, virtual = "https://s3.eu-west-1.amazonaws.com/bucket", "https://bucket.s3.eu-west-1.amazonaws.com"
+	for _, bucket := range []string{pathStyle, virtual, pathStyle + "/", virtual + "/", "https://h:9000/bucket"} {
+		for parameter, ofObjects := range map[string]bool{
+			"list-type=2": false, "versions": false, "location=": false, "uploads": false, "x-id=ListBuckets": false,
+			"acl": true, "tagging": true, "attributes=": true, "uploadId=5": true,
+		} {
+			for _, key := range []string{"/key", "/a/key.xml", "//"} {
+				object := strings.TrimSuffix(bucket, "/") + key + "?" + parameter
+				if got := MayHideError(newRequest(t, "GET", object, "", "")); got != ofObjects {
+					t.Errorf("GET %s: got %v, want %v", object, got, ofObjects)
+				}
+				if !MayHideError(newRequest(t, "POST", object, "", "")) {
+					t.Errorf("POST %s: false", object)
+				}
+			}
+			if url := bucket + "?a=b&" + parameter; !MayHideError(newRequest(t, "GET", url, "", "")) {
+				t.Errorf("GET %s: false", url)
 			}
 		}
 	}

@@ -51,7 +51,8 @@ func codingOf(h http.Header) coding {
 func (c coding) decode(src io.Reader) (io.Reader, error) {
 	in := bufio.NewReader(src)
 	if c == zipped {
-		return gzip.NewReader(in)
+		zip, err := gzip.NewReader(in)
+		return &memberReader{Reader: zip, src: in}, err
 	}
 	// deflate is the zlib format, and some servers send its data alone.
 	head, err := in.Peek(2)
@@ -62,6 +63,29 @@ func (c coding) decode(src io.Reader) (io.Reader, error) {
 		return zlib.NewReader(in)
 	}
 	return flate.NewReader(in), nil
+}
+
+// A memberReader reads gzip data of one or several members. Unlike a gzip.Reader, it
+// returns what a member has without waiting for the next one or for the end of
+// the body.
+type memberReader struct {
+	*gzip.Reader
+	src   *bufio.Reader
+	ended bool // the current member
+}
+
+func (m *memberReader) Read(p []byte) (int, error) {
+	if m.ended {
+		if err := m.Reset(m.src); err != nil {
+			return 0, err
+		}
+	}
+	m.Multistream(false)
+	n, err := m.Reader.Read(p)
+	if m.ended = err == io.EOF; m.ended {
+		err = nil
+	}
+	return n, err
 }
 
 // Plain stops the reading ahead, and returns up to limit bytes of what was read,

@@ -1,6 +1,9 @@
 package respbody
 
 import (
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -25,6 +28,23 @@ func encoded(coding string, body io.Reader) *http.Response {
 }
 
 func compressed(coding, text string) string { return httpfake.Compressed(coding, text)[0] }
+
+// unflushed is compressed by a server that does not flush what it has written.
+func unflushed(coding, text string) string {
+	var out strings.Builder
+	var zip io.WriteCloser
+	switch coding {
+	case "gzip":
+		zip = gzip.NewWriter(&out)
+	case "deflate":
+		zip = zlib.NewWriter(&out)
+	default:
+		zip, _ = flate.NewWriter(&out, flate.DefaultCompression)
+	}
+	io.WriteString(zip, text)
+	zip.Close()
+	return out.String()
+}
 
 // noise is a text of n bytes that does not compress well.
 func noise(n int) string {
@@ -97,6 +117,24 @@ func TestDecoding(t *testing.T) {
 	}
 }
 
+// What was not flushed is decoded when it has come, although the body stays open.
+func TestDecodingOfAnOpenBody(t *testing.T) {
+	text := noise(5000)
+	for _, c := range codings {
+		body := unflushed(c, text)
+		if c == "gzip" {
+			body = unflushed(c, text[:2000]) + unflushed(c, "") + unflushed(c, text[2000:])
+		}
+		source := httpfake.ReadFunc(io.MultiReader(strings.NewReader(body),
+			httpfake.ReadFunc(func([]byte) (int, error) { t.Errorf("%s: read too far", c); return 0, io.EOF })).Read)
+		_, ahead := Read(encoded(c, source), 1<<20, func(b []byte) bool { return string(b) == text })
+		ahead.Settle(t.Context())
+		if plain := string(ahead.Plain(1 << 20)); plain != text {
+			t.Errorf("%s: decoded %d of %d bytes", c, len(plain), len(text))
+		}
+	}
+}
+
 // Data that is cut or broken is decoded up to there, and hostile data takes
 // little time and memory.
 func TestDecodingOfBadData(t *testing.T) {
@@ -106,6 +144,7 @@ func TestDecodingOfBadData(t *testing.T) {
 		body := compressed(c, text)
 		bodies := map[string]string{
 			"nothing": "", "text": text, "a header": body[:1], "bomb": compressed(c, strings.Repeat("0", 4<<20)),
+			"empty members": strings.Repeat(unflushed(c, ""), 5000),
 			"empty parts":   strings.Repeat(compressed(c, ""), 5000),
 			"empty flushes": strings.Join(httpfake.Compressed(c, make([]string, 20_000)...), ""),
 		}
