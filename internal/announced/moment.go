@@ -9,7 +9,7 @@ import (
 // moment reads a reset: a duration as Go writes it, a number of seconds, a Unix
 // time in seconds or milliseconds, or a date of RFC 3339, HTTP or JavaScript. It
 // returns a negative one if it cannot, or if that has passed.
-func moment(text string, now time.Time) (reset time.Duration, isDuration bool) {
+func moment(text string, now func() time.Time) (reset time.Duration, isDuration bool) {
 	const (
 		leastUnix         = 1e8  // 1973; as seconds three years
 		leastMilliseconds = 1e11 // 1973; as seconds the year 5138
@@ -21,10 +21,10 @@ func moment(text string, now time.Time) (reset time.Duration, isDuration bool) {
 		case s >= leastMilliseconds:
 			s /= 1000
 		}
-		return inSeconds(s - float64(now.UnixNano())/1e9), false
+		return inSeconds(s - float64(now().UnixNano())/1e9), false
 	}
 	if at, ok := parseDate(text); ok {
-		return span(at.Sub(now)), false
+		return span(at.Sub(now())), false
 	}
 	if text == "" || isLetter(text[0]) {
 		return -1, false
