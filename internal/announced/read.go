@@ -52,25 +52,19 @@ func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit 
 				choose(&g.values[p.field], values)
 			}
 		} else if p.field != none {
-			choose(&r.whole[p.field-fields], values)
+			choose(&r.whole[p.field], values)
 		}
 	}
-	limits = structured(limits, r.whole[current-fields], r.whole[policy-fields])
+	limits = structured(limits, r.whole[current], r.whole[policy])
 	for i := range r.n {
 		limits = r.append(limits, &r.groups[i])
 	}
-	if used := r.whole[calls-fields]; used != "" {
-		limits = add(limits, callLimit(used))
-	}
-	return limits
+	return add(limits, callLimit(r.whole[calls]))
 }
-
-// longestKey is the length of the longest name of a header that is read.
-const longestKey = 80
 
 // concerns reports whether a header may be of a limit. Few others pass.
 func concerns(key string) bool {
-	if len(key) < len("RateLimit") || len(key) > longestKey {
+	if len(key) < len("RateLimit") {
 		return false
 	}
 	switch key[0] | 0x20 {
@@ -79,7 +73,8 @@ func concerns(key string) bool {
 	case 'a':
 		return key[1]|0x20 == 'n' && key[2]|0x20 == 't' // Anthropic's
 	case 'x':
-		return key[2]|0x20 == 'r' || key[2]|0x20 == 's' || strings.Contains(key[2:], "ate") || strings.Contains(key[2:], "ATE")
+		return key[2]|0x20 == 'r' && key[3]|0x20 == 'a' || key[2]|0x20 == 's' && key[3]|0x20 == 'h' || // Shopify's
+			strings.Contains(key, "ate") || strings.Contains(key, "ATE")
 	}
 	return false
 }
@@ -90,7 +85,7 @@ type reader struct {
 	clock  func() time.Time
 	groups [MostRead]group // in their order
 	n      int             // of groups
-	whole  [none - fields]string
+	whole  [none]string
 }
 
 // now returns when the response was made, on the clock of its resets.
@@ -124,14 +119,15 @@ const (
 	resetAfter
 	usage
 	length // in milliseconds
-	fields
 
-	// Of all limits of a response.
-	current = iota - 1 // RateLimit
-	policy             // RateLimit-Policy
-	calls              // Shopify's
-	name               // X-RateLimit-Resource and its kind
+	// Of a response.
+	current // RateLimit
+	policy  // RateLimit-Policy
+	calls   // Shopify's
+	name    // X-RateLimit-Resource and its kind
 	none
+
+	fields = current
 )
 
 // fieldOf returns the field that a word of a header's name is.
@@ -289,17 +285,24 @@ func windowOf(kind string) (window time.Duration, ok bool) {
 
 // append appends the limits of a group.
 func (r *reader) append(limits []Limit, g *group) []Limit {
-	l := Limit{Name: join(r.whole[name-fields], g.kind), Reset: -1}
+	l := Limit{Name: join(r.whole[name], g.kind), Reset: -1}
+	window, at := time.Duration(0), 0
 	switch {
-	case g.values[remaining] == "":
-		return g.appendUsed(limits, l, r.now)
 	case g.dialect == vendor && g.kind == "resource":
 		return appendNamed(limits, g.values[remaining])
-	}
-	var window time.Duration
-	var at int
-	if l.Remaining, window, at = least(g.values[remaining]); at < 0 {
-		return limits
+	case g.values[remaining] != "":
+		if l.Remaining, window, at = least(g.values[remaining]); at < 0 {
+			return limits
+		}
+	case strings.Contains(g.values[usage], ","):
+		return g.appendUsed(limits, l.Name, r.now())
+	default:
+		used, ok := number(g.values[usage])
+		all, ok2 := number(g.values[quota])
+		if !ok || !ok2 {
+			return limits
+		}
+		l.Remaining = max(all-used, 0)
 	}
 	l.Quota, _ = nth(g.values[quota], at)
 	kindWindow, isWindow := windowOf(g.kind)
@@ -346,25 +349,18 @@ func appendNamed(limits []Limit, value string) []Limit {
 	return limits
 }
 
-// appendUsed appends the limits of a group that announces what was used instead of
-// what remains. Two of them are Strava's, of a quarter of an hour and a day.
-func (g *group) appendUsed(limits []Limit, l Limit, clock func() time.Time) []Limit {
-	for i := range 2 {
+// appendUsed appends limits of which is announced what was used of a quarter of an
+// hour and of a day, as Strava does.
+func (g *group) appendUsed(limits []Limit, name string, now time.Time) []Limit {
+	for i, window := range []time.Duration{15 * time.Minute, 24 * time.Hour} {
 		used, ok := nth(g.values[usage], i)
 		all, ok2 := nth(g.values[quota], i)
-		isList := strings.Contains(g.values[usage], ",")
-		if !ok || !ok2 || i > 0 && !isList {
-			break
+		if ok && ok2 {
+			limits = add(limits, Limit{
+				Name: join(name, []string{"quarter-hour", "day"}[i]), Quota: all, Remaining: max(all-used, 0),
+				Reset: now.Truncate(window).Add(window).Sub(now),
+			})
 		}
-		one := l
-		one.Quota, one.Remaining = all, max(all-used, 0)
-		if isList {
-			window := []time.Duration{15 * time.Minute, 24 * time.Hour}[i]
-			one.Name = join(one.Name, []string{"quarter-hour", "day"}[i])
-			now := clock()
-			one.Reset = now.Truncate(window).Add(window).Sub(now)
-		}
-		limits = add(limits, one)
 	}
 	return limits
 }
@@ -401,6 +397,9 @@ func least(value string) (n float64, window time.Duration, at int) {
 
 // nth returns the number at that place of a value, or the first if there are fewer.
 func nth(value string, place int) (n float64, ok bool) {
+	if n, ok = number(value); ok || value == "" {
+		return n, ok
+	}
 	text, _, _ := strings.Cut(nthText(value, place), ";")
 	return number(text)
 }
