@@ -137,7 +137,7 @@ func fieldOf(word string) field {
 		return quota
 	case "remaining":
 		return remaining
-	case "reset":
+	case "reset", "resettime":
 		return reset
 	case "used", "usage":
 		return usage
@@ -205,10 +205,7 @@ func placeOf(key string) place {
 		p.dialect = anthropic
 	default:
 		p.dialect = vendor
-		switch rest {
-		case "interval-milliseconds":
-			p.field, p.kind = length, ""
-		case "daily", "secondly": // HubSpot's quotas
+		if rest == "daily" || rest == "secondly" { // HubSpot's quotas
 			p.field, p.kind = quota, rest
 		}
 		if prefix[len(prefix)-1] != '-' {
@@ -232,9 +229,19 @@ func choose(old *string, values []string) {
 	}
 }
 
-// split splits what follows rate limit in the name of a header into its field and
-// the words before and after that, which are the kind.
+// split splits what follows rate limit in the name of a header into its field, which
+// is its last word or else the first that is one, and the other words, which are the
+// kind.
 func split(rest string) (f field, kind string) {
+	last := strings.LastIndexByte(rest, '-') + 1
+	if f := fieldOf(rest[last:]); f < fields {
+		return f, strings.TrimSuffix(rest[:last], "-")
+	}
+	for _, unit := range []string{"interval-milliseconds", "interval-ms"} {
+		if kind, ok := strings.CutSuffix(rest, unit); ok {
+			return length, strings.TrimSuffix(kind, "-")
+		}
+	}
 	for start := 0; start < len(rest); {
 		word, after, _ := strings.Cut(rest[start:], "-")
 		if f = fieldOf(word); f == none {
