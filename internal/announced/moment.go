@@ -48,7 +48,10 @@ func parseDate(text string) (at time.Time, ok bool) {
 		if text[4] != '-' {
 			return at, false
 		}
-		for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05.999999999", time.DateTime + " UTC", time.DateTime} {
+		for _, layout := range []string{
+			time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05.999999999",
+			time.DateTime + " UTC", time.DateTime,
+		} {
 			if at, err := time.Parse(layout, text); err == nil {
 				return at, true
 			}

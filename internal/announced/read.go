@@ -248,8 +248,11 @@ func split(rest string) (f field, kind string) {
 			start += len(word) + 1
 			continue
 		}
-		if f == reset && after == "after" {
-			f, after = resetAfter, ""
+		if f == reset {
+			if after == "after" {
+				return resetAfter, strings.TrimSuffix(rest[:start], "-")
+			}
+			after = strings.TrimPrefix(strings.TrimPrefix(after, "seconds"), "-")
 		}
 		return f, strings.TrimSuffix(rest[:start]+after, "-")
 	}
@@ -298,7 +301,7 @@ func (r *reader) append(limits []Limit, g *group) []Limit {
 	case g.dialect == vendor && g.kind == "resource":
 		return appendNamed(limits, g.values[remaining])
 	case g.values[remaining] != "":
-		if l.Remaining, window, at = least(g.values[remaining]); at < 0 {
+		if l.Remaining, window, at = least(g.values[remaining], g.values[quota]); at < 0 {
 			return limits
 		}
 	case strings.Contains(g.values[usage], ","):
@@ -381,23 +384,26 @@ func join(a, b string) string {
 }
 
 // least returns the lowest of the numbers of a value, the window that is said with
-// it, as Docker Hub does, and its place, which is negative if there is none.
-func least(value string) (n float64, window time.Duration, at int) {
-	if n, ok := number(value); ok {
+// it, as Docker Hub does, and its place, which is negative if there is none. Nothing
+// left of a quota of nothing is no limit, as Brave's is.
+func least(value, quotas string) (n float64, window time.Duration, at int) {
+	if n, ok := number(value); ok && n > 0 {
 		return n, 0, 0
 	}
 	at = -1
-	place := 0
+	place := -1
 	for text := range strings.SplitSeq(value, ",") {
-		text, params, _ := strings.Cut(text, ";")
-		if m, ok := number(text); ok && (at < 0 || m < n) {
-			n, at, window = m, place, 0
-			if w, ok := strings.CutPrefix(strings.TrimSpace(params), "w="); ok {
-				s, _ := number(w)
-				window = inSeconds(s)
-			}
-		}
 		place++
+		text, params, _ := strings.Cut(text, ";")
+		m, ok := number(text)
+		if all, said := nth(quotas, place); !ok || m == 0 && said && all == 0 || at >= 0 && m >= n {
+			continue
+		}
+		n, at, window = m, place, 0
+		if w, ok := strings.CutPrefix(strings.TrimSpace(params), "w="); ok {
+			s, _ := number(w)
+			window = inSeconds(s)
+		}
 	}
 	return n, window, at
 }
