@@ -83,6 +83,7 @@ func concerns(key string) bool {
 type reader struct {
 	header http.Header
 	clock  func() time.Time
+	made   time.Time
 	groups [MostRead]group // in their order
 	n      int             // of groups
 	whole  [none]string
@@ -90,12 +91,16 @@ type reader struct {
 
 // now returns when the response was made, on the clock of its resets.
 func (r *reader) now() time.Time {
-	if dates := r.header["Date"]; len(dates) > 0 {
-		if now, ok := parseDate(dates[0]); ok {
-			return now
+	if r.made.IsZero() {
+		ok := false
+		if dates := r.header["Date"]; len(dates) > 0 {
+			r.made, ok = parseDate(dates[0])
+		}
+		if !ok {
+			r.made = r.clock()
 		}
 	}
-	return r.clock()
+	return r.made
 }
 
 // A dialect is where the names of a service's headers begin. If two announce a
