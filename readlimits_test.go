@@ -244,5 +244,12 @@ func BenchmarkReadLimits(b *testing.B) {
 				awsretry.ReadLimits(resp)
 			}
 		})
+		b.Run(name+"/Announce", func(b *testing.B) { // and updates what is known
+			b.ReportAllocs()
+			limiter := awsretry.NewRateLimiter(awsretry.RateLimitConfig{Limits: awsretry.ReadLimits})
+			for b.Loop() {
+				limiter.Announce(time.Now(), awsretry.ReadLimits(resp))
+			}
+		})
 	}
 }

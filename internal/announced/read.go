@@ -59,7 +59,10 @@ func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit 
 	for i := range r.n {
 		limits = r.append(limits, &r.groups[i])
 	}
-	return add(limits, callLimit(r.whole[calls]))
+	if used := r.whole[calls]; used != "" {
+		limits = add(limits, callLimit(used))
+	}
+	return limits
 }
 
 // concerns reports whether a header may be of a limit. Few others pass.
@@ -74,7 +77,7 @@ func concerns(key string) bool {
 		return key[1]|0x20 == 'n' && key[2]|0x20 == 't' // Anthropic's
 	case 'x':
 		return key[2]|0x20 == 'r' && key[3]|0x20 == 'a' || key[2]|0x20 == 's' && key[3]|0x20 == 'h' || // Shopify's
-			strings.Contains(key, "ate") || strings.Contains(key, "ATE")
+			strings.Contains(key, "ate") || key[len(key)-1] < 'a' && strings.Contains(key, "ATE")
 	}
 	return false
 }
@@ -382,8 +385,11 @@ func (g *group) appendUsed(limits []Limit, name string, now time.Time) []Limit {
 
 // join joins two names.
 func join(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
+	switch "" {
+	case a:
+		return b
+	case b:
+		return a
 	}
 	return a + "/" + b
 }
