@@ -134,6 +134,8 @@ func TestReadLimitsOfOddHeaders(t *testing.T) {
 		{200, http.Header{"X-Ratelimit-Remaining": {"3", "4"}}, "=3"},
 		{200, http.Header{"X-Ratelimit-Remaining": {"4", "3"}}, "=3"},
 		{200, http.Header{"x-RATELIMIT-remaining": {"3"}, "X-Ratelimit-Remaining": {"4"}, "X-Rate-Limit-Remaining": {"5"}}, "=3"},
+		{200, http.Header{"Ratelimit-Remaining": {"5"}, "X-Ratelimit-Remaining": {"3"}}, "=3"},
+		{200, http.Header{"Ratelimit-Remaining": {"3"}, "X-Ratelimit-Remaining": {"5"}}, "=3"},
 		{200, http.Header{"RateLimit": {`"a";r=1`}, "Ratelimit": {`"b";r=1`}}, "a=1"},
 		{200, http.Header{"ratelimit": {`"a";r=1`, `"b";r=2`}}, "a=1 b=2"},
 		{200, http.Header{"Ratelimit": {`"a";r=0`}, "Ratelimit-Policy": {`"a";q=9;w=86401`}}, ""},
@@ -172,7 +174,11 @@ func TestReadLimitsOfOddHeaders(t *testing.T) {
 // Whatever the header, the numbers stay in bounds, and there are not many.
 func FuzzReadLimits(f *testing.F) {
 	f.Add("X-RateLimit-Remaining", "5", "X-RateLimit-Reset", "1e300")
-	f.Add("RateLimit", `"a";r=1;t=5`, "RateLimit-Policy", `"a";q=9;w=60`)
+	f.Add("RateLimit", `"a";r=1;t=5;pk=:YQ==:`, "RateLimit-Policy", `"a";q=9;w=60;qu="content-bytes"`)
+	f.Add("RateLimit", "limit=10, remaining=5, reset=5", "RateLimit-Remaining", "5;w=60, 3;w=5")
+	f.Add("X-Ms-Ratelimit-Remaining-Resource", "a/b;1,a/c;2\na/d;3", "X-Shopify-Shop-Api-Call-Limit", "3/40")
+	f.Add("X-RateLimit-Limit", "200,2000", "X-RateLimit-Usage", "3,1e3")
+	f.Add("X-RateLimit-Global-Remaining", "1", "X-RateLimit-Reset", "2000-01-01T00:00Z")
 	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string) {
 		header := http.Header{key1: strings.Split(value1, "\n"), key2: strings.Split(value2, "\n")} // not made canonical
 		limits := awsretry.ReadLimits(&http.Response{StatusCode: 200, Header: header})

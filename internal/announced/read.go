@@ -89,7 +89,7 @@ type reader struct {
 	made   time.Time
 	groups [MostRead]group // in their order
 	n      int             // of groups
-	whole  [none]string
+	whole  [none]string    // what is of all groups
 }
 
 // now returns when the response was made, on the clock of its resets.
@@ -106,8 +106,7 @@ func (r *reader) now() time.Time {
 	return r.made
 }
 
-// A dialect is where the names of a service's headers begin. If two announce a
-// limit of one name, the first of them counts.
+// A dialect is where the names of a service's headers begin.
 type dialect int
 
 const (
@@ -128,7 +127,7 @@ const (
 	usage
 	length // in milliseconds
 
-	// Of a response.
+	// Of all groups.
 	current // RateLimit
 	policy  // RateLimit-Policy
 	calls   // Shopify's
@@ -169,7 +168,8 @@ type place struct {
 	kind    string // lower case
 }
 
-// usual returns the places of usual headers, for they are found more quickly there.
+// usual returns the places of usual headers, where they are found faster than by
+// placeOf.
 var usual = sync.OnceValue(func() map[string]place {
 	all := make(map[string]place)
 	for _, key := range strings.Fields(`Ratelimit Ratelimit-Policy Ratelimit-F X-Ratelimit-F X-Rate-Limit-F
@@ -340,8 +340,6 @@ func (r *reader) append(limits []Limit, g *group) []Limit {
 		l.Reset = inSeconds(ms / 1000)
 	case r.shared(g.dialect) != "":
 		l.Reset, l.Refills = moment(r.shared(g.dialect), r.now)
-	default:
-		l.Refills = true
 	}
 	return add(limits, l)
 }
@@ -361,7 +359,7 @@ func appendNamed(limits []Limit, value string) []Limit {
 	for text := range strings.SplitSeq(value, ",") {
 		name, left, _ := strings.Cut(text, ";")
 		if n, ok := number(left); ok {
-			limits = add(limits, Limit{Name: strings.TrimSpace(name), Remaining: n, Reset: -1, Refills: true})
+			limits = add(limits, Limit{Name: strings.TrimSpace(name), Remaining: n, Reset: -1})
 		}
 	}
 	return limits
@@ -394,9 +392,9 @@ func join(a, b string) string {
 	return a + "/" + b
 }
 
-// least returns the lowest of the numbers of a value, the window that is said with
-// it, as Docker Hub does, and its place, which is negative if there is none. Nothing
-// left of a quota of nothing is no limit, as Brave's is.
+// least returns the lowest of the first numbers of a value, the window that is said
+// with it, as Docker Hub does, and its place, which is negative if there is none.
+// Nothing left of a quota of 0 means that there is no limit, as Brave documents.
 func least(value, quotas string) (n float64, window time.Duration, at int) {
 	if n, ok := number(value); ok && n > 0 {
 		return n, 0, 0
@@ -404,10 +402,15 @@ func least(value, quotas string) (n float64, window time.Duration, at int) {
 	at = -1
 	place := -1
 	for text := range strings.SplitSeq(value, ",") {
-		place++
+		if place++; place == MostRead {
+			break
+		}
 		text, params, _ := strings.Cut(text, ";")
 		m, ok := number(text)
-		if all, said := nth(quotas, place); !ok || m == 0 && said && all == 0 || at >= 0 && m >= n {
+		if !ok || at >= 0 && m >= n {
+			continue
+		}
+		if all, said := nth(quotas, place); m == 0 && said && all == 0 {
 			continue
 		}
 		n, at, window = m, place, 0
@@ -445,13 +448,24 @@ func nthText(value string, place int) string {
 	return strings.TrimSpace(text)
 }
 
-// add adds a limit unless it makes no sense or is there, under its name or, if it
-// has none, under the name that RateLimit gives it.
+// add adds a limit unless it makes no sense. Of two of one name, the stricter counts.
+// One without a name may be there under the name that RateLimit gives it. One
+// without a reset counts as a bucket.
 func add(limits []Limit, l Limit) []Limit {
-	same := func(m Limit) bool {
-		return m.Name == l.Name || l.Name == "" && m.Quota == l.Quota && m.Remaining == l.Remaining
+	if !l.valid() {
+		return limits
 	}
-	if !l.valid() || len(limits) == cap(limits) || slices.ContainsFunc(limits, same) {
+	l.Refills = l.Refills || l.Reset < 0
+	for i := range limits {
+		m := &limits[i]
+		if l.Name == m.Name && l.Remaining < m.Remaining {
+			*m = l
+		}
+		if l.Name == m.Name || l.Name == "" && l.Quota == m.Quota && l.Remaining == m.Remaining {
+			return limits
+		}
+	}
+	if len(limits) == cap(limits) {
 		return limits
 	}
 	return append(limits, l)
@@ -468,7 +482,7 @@ func callLimit(text string) Limit {
 	if !ok || !ok1 || !ok2 || used > all {
 		return invalid
 	}
-	return Limit{Quota: all, Remaining: all - used, Reset: -1, Refills: true}
+	return Limit{Quota: all, Remaining: all - used, Reset: -1}
 }
 
 // number reads a number that is not negative. Most other texts cost nothing.

@@ -1,9 +1,6 @@
 package announced
 
-import (
-	"cmp"
-	"slices"
-)
+import "cmp"
 
 // structured adds the limits of a RateLimit header, with what RateLimit-Policy
 // says of them (draft-ietf-httpapi-ratelimit-headers). From draft 8 on both
@@ -14,18 +11,18 @@ func structured(limits []Limit, current, policy string) []Limit {
 	}
 	var policies [MostRead]member
 	n := 0
-	p := begin(policy)
-	for m := (member{}); p.listed(&m); {
+	s := begin(policy)
+	for m := (member{}); s.listed(&m); {
 		if n < len(policies) {
 			policies[n] = m
 			n++
 		}
 	}
-	if p.failed {
+	if s.failed {
 		n = 0
 	}
 	read := limits
-	s := begin(current)
+	s = begin(current)
 	for m := (member{}); s.listed(&m); {
 		l := Limit{Remaining: m.r.number(), Reset: inSeconds(m.t.number())}
 		for i := range policies[:n] {
@@ -46,7 +43,7 @@ func structured(limits []Limit, current, policy string) []Limit {
 			l.Name = join(l.Name, m.qu.text)
 		}
 		l.Name = join(l.Name, m.pk.text)
-		read = addStricter(read, l)
+		read = add(read, l)
 	}
 	if s.failed {
 		return add(limits, single(current))
@@ -59,19 +56,6 @@ func structured(limits []Limit, current, policy string) []Limit {
 func (m *member) applies(limit *member) bool {
 	return m.isName() && m.name() == limit.name() &&
 		(m.pk.text == "" || limit.pk.text == "" || m.pk.text == limit.pk.text)
-}
-
-// addStricter adds a limit, or puts it in the place of a less strict one of the
-// same name.
-func addStricter(limits []Limit, l Limit) []Limit {
-	i := slices.IndexFunc(limits, func(o Limit) bool { return o.Name == l.Name })
-	if i < 0 {
-		return add(limits, l)
-	}
-	if l.valid() && l.Remaining < limits[i].Remaining {
-		limits[i] = l
-	}
-	return limits
 }
 
 // single returns the limit of a dictionary.
