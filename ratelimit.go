@@ -194,14 +194,15 @@ type Limit struct {
 // sense is left out, and so are limits of how much may be under way at once.
 //
 // A limit's name is what the headers name of the resource, the policy or kind,
-// and the partition key. Of two limits of one name, the stricter counts.
+// the unit if it is not requests, and the partition key. Of two limits of one
+// name, the stricter counts. A response has at most eight.
 func ReadLimits(resp *http.Response) []Limit {
-	if resp == nil || announced.FromCache(resp.Header) {
+	if resp == nil {
 		return nil
 	}
 	var known [announced.MostRead]announced.Limit
 	read := announced.Append(known[:0], resp.Header, time.Now)
-	if len(read) == 0 {
+	if len(read) == 0 || announced.FromCache(resp.Header) {
 		return nil
 	}
 	limits := make([]Limit, len(read))

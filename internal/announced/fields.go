@@ -3,13 +3,14 @@ package announced
 import "strings"
 
 // A member is one of a list or a dictionary of a structured field (RFC 9651).
-// Its texts are parts of the field.
 type member struct {
-	key    string // in a dictionary
-	item   item
-	params string
+	key string // in a dictionary
+	item
+	r, t, q, w item // the parameters that a rate limit has, the last of each
+	pk, qu     item
 }
 
+// An item has a text that is a part of the field.
 type item struct {
 	kind kind
 	text string // without quotation marks
@@ -24,47 +25,22 @@ const (
 	token
 )
 
-// isName reports whether the member is a string or a token.
-func (m *member) isName() bool { return m.item.kind == quoted || m.item.kind == token }
+// isName reports whether the item is a string or a token.
+func (v item) isName() bool { return v.kind == quoted || v.kind == token }
 
-func (m *member) name() string {
-	if m.item.kind != quoted || !strings.Contains(m.item.text, `\`) {
-		return m.item.text
+// name returns the text of a string or a token.
+func (v item) name() string {
+	if v.kind != quoted || !strings.Contains(v.text, `\`) {
+		return v.text
 	}
 	var b strings.Builder
-	for i := 0; i < len(m.item.text); i++ {
-		if m.item.text[i] == '\\' {
+	for i := 0; i < len(v.text); i++ {
+		if v.text[i] == '\\' {
 			i++
 		}
-		b.WriteByte(m.item.text[i])
+		b.WriteByte(v.text[i])
 	}
 	return b.String()
-}
-
-// number returns the parameter of that key, or a negative number.
-func (m *member) number(key string) float64 {
-	n := -1.0
-	for s := (scanner{left: m.params}); s.left != ""; {
-		if k, v, ok := s.param(); !ok {
-			return -1
-		} else if k == key {
-			n = v.number()
-		}
-	}
-	return n
-}
-
-// text returns the parameter of that key as a text without quotation marks, or "".
-func (m *member) text(key string) string {
-	text := ""
-	for s := (scanner{left: m.params}); s.left != ""; {
-		if k, v, ok := s.param(); !ok {
-			return ""
-		} else if k == key {
-			text = v.text
-		}
-	}
-	return text
 }
 
 // number returns the item's number, or a negative one.
@@ -75,51 +51,42 @@ func (v item) number() float64 {
 	return -1
 }
 
-// parseList calls visit for the members of a list and reports whether the field
-// is one. A field that is not must be ignored, so what visit saw does not count.
-func parseList(field string, visit func(member)) bool {
-	for s := begin(field); s.left != ""; {
-		m, ok := s.member()
-		if !ok {
-			return false
-		}
-		visit(m)
-		if !s.comma() {
-			return false
-		}
-	}
-	return true
-}
-
-// parseDictionary is parseList for a dictionary.
-func parseDictionary(field string, visit func(member)) bool {
-	for s := begin(field); s.left != ""; {
-		m := member{}
-		key, ok := s.key()
-		switch {
-		case !ok:
-		case s.next("="):
-			m, ok = s.member()
-		default: // true
-			m.params, ok = s.params()
-		}
-		if !ok {
-			return false
-		}
-		m.key = key
-		visit(m)
-		if !s.comma() {
-			return false
-		}
-	}
-	return true
+// A scanner reads a field from its beginning. A field that failed must be ignored,
+// with what was read of it. Its methods report whether there is what they read.
+type scanner struct {
+	left   string
+	failed bool
 }
 
 func begin(field string) scanner { return scanner{left: strings.Trim(field, " ")} }
 
-// A scanner reads a field from its beginning. Its methods report whether there
-// is what they read.
-type scanner struct{ left string }
+// listed reads the next member of a list.
+func (s *scanner) listed(m *member) bool {
+	*m = member{}
+	return s.left != "" && s.check(s.member(m) && s.comma())
+}
+
+// keyed reads the next member of a dictionary.
+func (s *scanner) keyed(m *member) (ok bool) {
+	*m = member{}
+	if s.left == "" {
+		return false
+	}
+	m.key, ok = s.key()
+	switch {
+	case !ok:
+	case s.next("="):
+		ok = s.member(m)
+	default: // true
+		ok = s.params(m)
+	}
+	return s.check(ok && s.comma())
+}
+
+func (s *scanner) check(ok bool) bool {
+	s.failed = !ok
+	return ok
+}
 
 // comma reads what is between two members, or nothing at the end.
 func (s *scanner) comma() bool {
@@ -158,16 +125,13 @@ func (s *scanner) run(class func(c byte) bool) int {
 	return n
 }
 
-func (s *scanner) member() (m member, ok bool) {
+func (s *scanner) member(m *member) (ok bool) {
 	if s.next("(") {
 		ok = s.inner()
 	} else {
 		m.item, ok = s.item()
 	}
-	if ok {
-		m.params, ok = s.params()
-	}
-	return m, ok
+	return ok && s.params(m)
 }
 
 // inner reads an inner list after its parenthesis.
@@ -180,7 +144,7 @@ func (s *scanner) inner() bool {
 		if _, ok := s.item(); !ok {
 			return false
 		}
-		if _, ok := s.params(); !ok {
+		if !s.params(&member{}) {
 			return false
 		}
 		if s.left == "" || s.left[0] != ' ' && s.left[0] != ')' {
@@ -189,25 +153,33 @@ func (s *scanner) inner() bool {
 	}
 }
 
-func (s *scanner) params() (params string, ok bool) {
-	before := s.left
-	for strings.HasPrefix(s.left, ";") {
-		if _, _, ok := s.param(); !ok {
-			return "", false
+func (s *scanner) params(m *member) bool {
+	for s.next(";") {
+		s.skip(" ")
+		key, ok := s.key()
+		value := item{}
+		if ok && s.next("=") {
+			value, ok = s.item()
+		}
+		if !ok {
+			return false
+		}
+		switch key {
+		case "r":
+			m.r = value
+		case "t":
+			m.t = value
+		case "q":
+			m.q = value
+		case "w":
+			m.w = value
+		case "pk":
+			m.pk = value
+		case "qu":
+			m.qu = value
 		}
 	}
-	return before[:len(before)-len(s.left)], true
-}
-
-func (s *scanner) param() (key string, value item, ok bool) {
-	if !s.next(";") {
-		return "", item{}, false
-	}
-	s.skip(" ")
-	if key, ok = s.key(); ok && s.next("=") {
-		value, ok = s.item()
-	}
-	return key, value, ok
+	return true
 }
 
 func (s *scanner) key() (string, bool) {

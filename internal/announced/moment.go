@@ -9,7 +9,7 @@ import (
 // moment reads a reset: a duration as Go writes it, a number of seconds, a Unix
 // time in seconds or milliseconds, or a date of RFC 3339, HTTP or JavaScript. It
 // returns a negative one if it cannot, or if that has passed.
-func moment(text string, now time.Time) (reset time.Duration, isDuration bool) {
+func moment(text string, now func() time.Time) (reset time.Duration, isDuration bool) {
 	const (
 		leastUnix         = 1e8  // 1973; as seconds three years
 		leastMilliseconds = 1e11 // 1973; as seconds the year 5138
@@ -21,10 +21,10 @@ func moment(text string, now time.Time) (reset time.Duration, isDuration bool) {
 		case s >= leastMilliseconds:
 			s /= 1000
 		}
-		return inSeconds(s - float64(now.UnixNano())/1e9), false
+		return inSeconds(s - float64(now().UnixNano())/1e9), false
 	}
 	if at, ok := parseDate(text); ok {
-		return span(at.Sub(now)), false
+		return span(at.Sub(now())), false
 	}
 	if text == "" || isLetter(text[0]) {
 		return -1, false
@@ -48,7 +48,10 @@ func parseDate(text string) (at time.Time, ok bool) {
 		if text[4] != '-' {
 			return at, false
 		}
-		for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05.999999999", time.DateTime + " UTC", time.DateTime} {
+		for _, layout := range []string{
+			time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05.999999999",
+			time.DateTime + " UTC", time.DateTime,
+		} {
 			if at, err := time.Parse(layout, text); err == nil {
 				return at, true
 			}

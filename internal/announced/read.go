@@ -1,16 +1,16 @@
 package announced
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
 // MostRead is how many limits Append appends at most.
-const MostRead = 16
+const MostRead = maxLimits
 
 // FromCache reports whether a cache gave the response: its Age is above 0, or it
 // says that it is a hit. Some caches send an Age of 0 with what they did not have.
@@ -37,27 +37,30 @@ func saysHit(text string) bool {
 // there is room for. clock is the clock of resets if the response has no Date. The
 // order of the headers makes no difference.
 func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit {
-	var r reader
+	r := reader{header: header, clock: clock}
+	places := usual()
 	for key, values := range header {
-		if len(values) > 0 {
-			r.add(key, values)
+		if len(values) == 0 || !concerns(key) {
+			continue
 		}
-	}
-	limits = structured(limits, r.current.values, r.policy.values)
-	if r.n > 0 {
-		now, ok := time.Time{}, false
-		if r.date.values != nil {
-			now, ok = parseDate(r.date.values[0])
-		}
+		p, ok := places[key]
 		if !ok {
-			now = clock()
+			p = placeOf(key)
 		}
-		for range r.n {
-			limits = r.groups[r.takeFirst()].append(limits, r.resource.first(), now)
+		if p.field < fields {
+			if g := r.group(p.dialect, p.kind); g != nil {
+				choose(&g.values[p.field], values)
+			}
+		} else if p.field != none {
+			choose(&r.whole[p.field], values)
 		}
 	}
-	if r.shopify.values != nil {
-		limits = add(limits, callLimit(r.shopify.values[0]))
+	limits = structured(limits, r.whole[current], r.whole[policy])
+	for i := range r.n {
+		limits = r.append(limits, &r.groups[i])
+	}
+	if used := r.whole[calls]; used != "" {
+		limits = add(limits, callLimit(used))
 	}
 	return limits
 }
@@ -70,76 +73,47 @@ func concerns(key string) bool {
 	switch key[0] | 0x20 {
 	case 'r':
 		return key[1]|0x20 == 'a' && key[2]|0x20 == 't'
-	case 'x', 'a':
-		return rateIn(key) >= 0 || key[2]|0x20 == 's'
+	case 'a':
+		return key[1]|0x20 == 'n' && key[2]|0x20 == 't' // Anthropic's
+	case 'x':
+		return key[2]|0x20 == 'r' && key[3]|0x20 == 'a' || key[2]|0x20 == 's' && key[3]|0x20 == 'h' || // Shopify's
+			strings.Contains(key, "ate") || key[len(key)-1] < 'a' && strings.Contains(key, "ATE")
 	}
 	return false
 }
 
-// rateIn returns where the word rate begins in the name of a header, or a negative
-// number. The letters are those of one case but for the first.
-func rateIn(key string) int {
-	if i := strings.Index(key, "ate"); i >= 0 {
-		return i - 1
-	}
-	return strings.Index(key, "ATE") - 1
-}
-
 // A reader collects the headers that concern limits.
 type reader struct {
-	groups                                   [MostRead]group
-	n                                        int // of groups
-	done                                     [MostRead]bool
-	current, policy, shopify, date, resource lines
+	header http.Header
+	clock  func() time.Time
+	made   time.Time
+	groups [MostRead]group // in their order
+	n      int             // of groups
+	whole  [none]string    // what is of all groups
 }
 
-// lines are the values of a header.
-type lines struct {
-	key    string
-	values []string
+// now returns when the response was made, on the clock of its resets.
+func (r *reader) now() time.Time {
+	if r.made.IsZero() {
+		ok := false
+		if dates := r.header["Date"]; len(dates) > 0 {
+			r.made, ok = parseDate(dates[0])
+		}
+		if !ok {
+			r.made = r.clock()
+		}
+	}
+	return r.made
 }
 
-// choose takes one of several spellings of a key, whatever their order.
-func (l *lines) choose(key string, values []string) {
-	if l.values == nil || key < l.key {
-		*l = lines{key, values}
-	}
-}
-
-func (l *lines) first() string {
-	if l.values == nil {
-		return ""
-	}
-	return l.values[0]
-}
-
-func (r *reader) add(key string, values []string) {
-	if len(key) == len("Date") && strings.EqualFold(key, "Date") {
-		r.date.choose(key, values)
-	}
-	if !concerns(key) {
-		return
-	}
-	switch {
-	case strings.EqualFold(key, "RateLimit"):
-		r.current.choose(key, values)
-	case strings.EqualFold(key, "RateLimit-Policy"):
-		r.policy.choose(key, values)
-	case strings.EqualFold(key, "X-Shopify-Shop-Api-Call-Limit"):
-		r.shopify.choose(key, values)
-	default:
-		r.addField(key, values)
-	}
-}
-
-// A dialect is where the names of a service's headers begin. If two announce a
-// limit of one name, the first of them counts.
+// A dialect is where the names of a service's headers begin.
 type dialect int
 
 const (
 	standard  dialect = iota // RateLimit-Remaining and its kind
 	extension                // X-RateLimit-Remaining and its kind, also X-Rate-Limit-
-	vendor                   // Anthropic-RateLimit-Requests-Remaining and its kind
+	vendor                   // X-Vendor-RateLimit-Remaining and its kind
+	anthropic                // Anthropic-RateLimit-Requests-Remaining and its kind
 )
 
 // A field is a part of a limit that has a header of its own.
@@ -152,46 +126,30 @@ const (
 	resetAfter
 	usage
 	length // in milliseconds
-	fields
 
-	name
+	// Of all groups.
+	current // RateLimit
+	policy  // RateLimit-Policy
+	calls   // Shopify's
+	name    // X-RateLimit-Resource and its kind
 	none
+
+	fields = current
 )
 
 // fieldOf returns the field that a word of a header's name is.
 func fieldOf(word string) field {
-	switch len(word) {
-	case 3:
-		if strings.EqualFold(word, "max") {
-			return quota
-		}
-	case 4:
-		if strings.EqualFold(word, "used") {
-			return usage
-		} else if strings.EqualFold(word, "name") {
-			return name
-		}
-	case 5:
-		switch {
-		case strings.EqualFold(word, "limit"):
-			return quota
-		case strings.EqualFold(word, "reset"):
-			return reset
-		case strings.EqualFold(word, "usage"):
-			return usage
-		}
-	case 6:
-		if strings.EqualFold(word, "bucket") {
-			return name
-		}
-	case 8:
-		if strings.EqualFold(word, "resource") {
-			return name
-		}
-	case 9:
-		if strings.EqualFold(word, "remaining") {
-			return remaining
-		}
+	switch word {
+	case "limit", "max":
+		return quota
+	case "remaining":
+		return remaining
+	case "reset", "resettime":
+		return reset
+	case "used", "usage":
+		return usage
+	case "resource", "name", "bucket":
+		return name
 	}
 	return none
 }
@@ -200,155 +158,132 @@ func fieldOf(word string) field {
 type group struct {
 	dialect dialect
 	kind    string // lower case; "" if the headers have none
-	values  [fields][]string
+	values  [fields]string
 }
 
-func (g *group) compare(h *group) int {
-	return cmp.Or(cmp.Compare(g.dialect, h.dialect), cmp.Compare(g.kind, h.kind))
+// A place is what a header is of.
+type place struct {
+	dialect dialect
+	field   field
+	kind    string // lower case
 }
 
-// kinds are the usual ones, so that they need no memory.
-var kinds = []string{
-	"requests", "tokens", "input-tokens", "output-tokens", "second", "minute", "hour", "day", "requests-minute",
-	"requests-hour", "requests-day", "tokens-minute", "tokens-hour", "tokens-day", "project-tokens", "req-minute",
-	"daily", "secondly", "global", "route", "complexity", "endpoint-requests",
-}
-
-func lower(kind string) string {
-	if kind == "" {
-		return ""
-	}
-	for _, known := range kinds {
-		if strings.EqualFold(kind, known) {
-			return known
+// usual returns the places of usual headers, where they are found faster than by
+// placeOf.
+var usual = sync.OnceValue(func() map[string]place {
+	all := make(map[string]place)
+	for _, key := range strings.Fields(`Ratelimit Ratelimit-Policy Ratelimit-F X-Ratelimit-F X-Rate-Limit-F
+		X-Ratelimit-Resource X-Ratelimit-Used X-Ratelimit-F-Requests X-Ratelimit-F-Tokens X-Ratelimit-Requests-F
+		X-Ratelimit-F-Second X-Ratelimit-F-Minute X-Ratelimit-F-Hour X-Ratelimit-F-Day
+		Anthropic-Ratelimit-Requests-F Anthropic-Ratelimit-Tokens-F
+		Anthropic-Ratelimit-Input-Tokens-F Anthropic-Ratelimit-Output-Tokens-F`) {
+		for _, word := range []string{"Limit", "Remaining", "Reset"} {
+			key := strings.Replace(key, "-F", "-"+word, 1)
+			all[key] = placeOf(key)
 		}
 	}
-	return strings.ToLower(kind)
-}
+	return all
+})
 
-// split splits the name of a header into the words before and after its field.
-func split(key string) (d dialect, f field, before, after string) {
-	vendorEnd := rateIn(key)
-	if vendorEnd < 0 {
-		return 0, none, "", ""
+// placeOf returns the place of a header by its name.
+func placeOf(key string) place {
+	key = strings.ToLower(key)
+	switch key {
+	case "ratelimit":
+		return place{field: current}
+	case "ratelimit-policy":
+		return place{field: policy}
+	case "x-shopify-shop-api-call-limit":
+		return place{field: calls}
 	}
-	rest, ok := cutPrefix(key[vendorEnd:], "ratelimit")
-	if !ok {
-		rest, ok = cutPrefix(key[vendorEnd:], "rate-limit")
+	prefix, rest, _ := strings.Cut(key, "rate")
+	rest, isLimit := strings.CutPrefix(strings.TrimPrefix(rest, "-"), "limit-")
+	if !isLimit || rest == "" || rest[len(rest)-1] == '-' {
+		return place{field: none}
 	}
-	if !ok {
-		return 0, none, "", ""
-	}
-	switch prefix := key[:vendorEnd]; {
-	case prefix == "":
-	case strings.EqualFold(prefix, "x-"):
-		d = extension
-	case strings.EqualFold(prefix, "x-read"): // Strava's
-		d, before = extension, "read"
-	case prefix[len(prefix)-1] == '-':
-		d = vendor
+	p := place{}
+	p.field, p.kind = split(rest)
+	switch prefix {
+	case "":
+	case "x-":
+		p.dialect = extension
+	case "x-read": // Strava's
+		p.dialect, p.kind = extension, "read"
+	case "anthropic-":
+		p.dialect = anthropic
 	default:
-		return 0, none, "", ""
-	}
-	if rest == "" || rest[0] != '-' {
-		return 0, none, "", ""
-	}
-	rest = rest[1:]
-	for start := 0; start <= len(rest); {
-		end := start + len(rest[start:])
-		if i := strings.IndexByte(rest[start:], '-'); i >= 0 {
-			end = start + i
+		p.dialect = vendor
+		if rest == "daily" || rest == "secondly" { // HubSpot's quotas
+			p.field, p.kind = quota, rest
 		}
-		if f := fieldOf(rest[start:end]); f != none {
-			if start > 0 {
-				before = rest[:start-1]
+		if prefix[len(prefix)-1] != '-' {
+			p.field = none
+		}
+	}
+	if strings.Contains(p.kind, "concurren") || p.field == name && p.kind != "" { // that is none of these limits
+		p.field = none
+	}
+	return p
+}
+
+// choose takes one of several spellings of a header, whatever their order.
+func choose(old *string, values []string) {
+	value := values[0]
+	if len(values) > 1 {
+		value = strings.Join(values, ", ")
+	}
+	if *old == "" || value < *old {
+		*old = value
+	}
+}
+
+// split splits what follows rate limit in the name of a header into its field, which
+// is its last word or else the first that is one, and the other words, which are the
+// kind.
+func split(rest string) (f field, kind string) {
+	last := strings.LastIndexByte(rest, '-') + 1
+	if f := fieldOf(rest[last:]); f < fields {
+		return f, strings.TrimSuffix(rest[:last], "-")
+	}
+	for _, unit := range []string{"interval-milliseconds", "interval-ms"} {
+		if kind, ok := strings.CutSuffix(rest, unit); ok {
+			return length, strings.TrimSuffix(kind, "-")
+		}
+	}
+	for start := 0; start < len(rest); {
+		word, after, _ := strings.Cut(rest[start:], "-")
+		if f = fieldOf(word); f == none {
+			start += len(word) + 1
+			continue
+		}
+		if f == reset {
+			if after == "after" {
+				return resetAfter, strings.TrimSuffix(rest[:start], "-")
 			}
-			after = rest[min(end+1, len(rest)):]
-			if f == reset && strings.EqualFold(after, "after") {
-				f, after = resetAfter, ""
-			}
-			if end < len(rest) && after == "" && f != resetAfter { // it ends with a hyphen
-				return 0, none, "", ""
-			}
-			return d, f, before, after
+			after = strings.TrimPrefix(strings.TrimPrefix(after, "seconds"), "-")
 		}
-		start = end + 1
+		return f, strings.TrimSuffix(rest[:start]+after, "-")
 	}
-	switch {
-	case d != vendor:
-	case strings.EqualFold(rest, "interval-milliseconds"):
-		return d, length, "", ""
-	case strings.EqualFold(rest, "daily"), strings.EqualFold(rest, "secondly"): // HubSpot's quotas
-		return d, quota, rest, ""
-	}
-	return 0, none, "", ""
+	return none, ""
 }
 
-func cutPrefix(s, prefix string) (rest string, ok bool) {
-	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
-		return s, false
+// group returns the group of that kind, or nil: of too many, the first in their
+// order remain.
+func (r *reader) group(d dialect, kind string) *group {
+	i := 0
+	for i < r.n && (r.groups[i].dialect < d || r.groups[i].dialect == d && r.groups[i].kind < kind) {
+		i++
 	}
-	return s[len(prefix):], true
-}
-
-// addField adds a header to the group that it is of, if it is of one. Of too many
-// groups the first in their order remain.
-func (r *reader) addField(key string, values []string) {
-	d, f, before, after := split(key)
-	switch {
-	case f == none || values[0] == "":
-		return
-	case f == name:
-		if before == "" && after == "" {
-			r.resource.choose(key, values)
-		}
-		return
+	if i == len(r.groups) {
+		return nil
 	}
-	kind := before + after
-	if before != "" && after != "" {
-		kind = before + "-" + after
+	g := &r.groups[i]
+	if i == r.n || g.dialect != d || g.kind != kind {
+		r.n = min(r.n+1, len(r.groups))
+		copy(r.groups[i+1:r.n], r.groups[i:])
+		*g = group{dialect: d, kind: kind}
 	}
-	if strings.Contains(kind, "oncurren") { // a limit of concurrency is none of these
-		return
-	}
-	kind = lower(kind)
-	groups := r.groups[:r.n]
-	i := slices.IndexFunc(groups, func(g group) bool { return g.dialect == d && g.kind == kind })
-	if i < 0 {
-		g := group{dialect: d, kind: kind}
-		if i = r.n; i < len(r.groups) {
-			r.n++
-		} else if i = last(groups); groups[i].compare(&g) < 0 {
-			return
-		}
-		r.groups[i] = g
-	}
-	if old := &r.groups[i].values[f]; *old == nil || values[0] < (*old)[0] { // two spellings of one key
-		*old = values
-	}
-}
-
-// last returns the index of the group that comes last.
-func last(groups []group) int {
-	last := 0
-	for i := range groups {
-		if groups[last].compare(&groups[i]) < 0 {
-			last = i
-		}
-	}
-	return last
-}
-
-// takeFirst returns the index of the group that comes next.
-func (r *reader) takeFirst() int {
-	first := -1
-	for i := range r.groups[:r.n] {
-		if !r.done[i] && (first < 0 || r.groups[i].compare(&r.groups[first]) < 0) {
-			first = i
-		}
-	}
-	r.done[first] = true
-	return first
+	return g
 }
 
 // windowOf returns the window that a kind is of by its last word.
@@ -366,16 +301,26 @@ func windowOf(kind string) (window time.Duration, ok bool) {
 	return 0, false
 }
 
-// append appends the limits of the group. resource is what else has its name.
-func (g *group) append(limits []Limit, resource string, now time.Time) []Limit {
-	l := Limit{Name: join(resource, g.kind), Reset: -1}
-	if g.values[remaining] == nil {
-		return g.appendUsed(limits, l, now)
-	}
-	var window time.Duration
-	var at int
-	if l.Remaining, window, at = least(g.values[remaining]); at < 0 {
-		return limits
+// append appends the limits of a group.
+func (r *reader) append(limits []Limit, g *group) []Limit {
+	l := Limit{Name: join(r.whole[name], g.kind), Reset: -1}
+	window, at := time.Duration(0), 0
+	switch {
+	case g.dialect == vendor && g.kind == "resource":
+		return appendNamed(limits, g.values[remaining])
+	case g.values[remaining] != "":
+		if l.Remaining, window, at = least(g.values[remaining], g.values[quota]); at < 0 {
+			return limits
+		}
+	case strings.Contains(g.values[usage], ","):
+		return g.appendUsed(limits, l.Name, r.now())
+	default:
+		used, ok := number(g.values[usage])
+		all, ok2 := number(g.values[quota])
+		if !ok || !ok2 {
+			return limits
+		}
+		l.Remaining = max(all-used, 0)
 	}
 	l.Quota, _ = nth(g.values[quota], at)
 	kindWindow, isWindow := windowOf(g.kind)
@@ -383,126 +328,144 @@ func (g *group) append(limits []Limit, resource string, now time.Time) []Limit {
 	switch after, ok := nth(g.values[resetAfter], at); {
 	case ok:
 		l.Reset = inSeconds(after)
-	case text != "" && g.dialect == vendor && strings.Contains(text, "T"): // Anthropic's
-		l.Refills = true
-		l.Reset, _ = moment(text, now)
 	case text != "":
-		l.Reset, l.Refills = moment(text, now)
-		l.Refills = l.Refills || g.kind != "" && (!isWindow || strings.Contains(g.kind, "-"))
+		l.Reset, l.Refills = moment(text, r.now)
+		l.Refills = l.Refills || g.dialect == anthropic
 	case isWindow:
 		l.Reset = kindWindow
 	case window > 0:
 		l.Reset = window
-	case g.values[length] != nil:
+	case g.values[length] != "":
 		ms, _ := nth(g.values[length], 0)
 		l.Reset = inSeconds(ms / 1000)
-	default:
-		l.Refills = g.kind != "" || g.values[quota] == nil
+	case r.shared(g.dialect) != "":
+		l.Reset, l.Refills = moment(r.shared(g.dialect), r.now)
 	}
 	return add(limits, l)
 }
 
-// appendUsed appends the limits of a group that announces what was used instead of
-// what remains. Two of them are Strava's, of a quarter of an hour and a day.
-func (g *group) appendUsed(limits []Limit, l Limit, now time.Time) []Limit {
-	if g.values[usage] == nil || g.values[quota] == nil {
-		return limits
+// shared returns the reset of a dialect whose limits share one, or "".
+func (r *reader) shared(d dialect) string {
+	i := slices.IndexFunc(r.groups[:r.n], func(g group) bool { return g.dialect == d })
+	if g := &r.groups[i]; g.kind == "" && g.values[remaining] == "" && g.values[usage] == "" {
+		return g.values[reset]
 	}
-	for i := range 2 {
+	return ""
+}
+
+// appendNamed appends limits whose names are in the value, as those of Azure's
+// resource providers: a/b;107,a/c;587.
+func appendNamed(limits []Limit, value string) []Limit {
+	for text := range strings.SplitSeq(value, ",") {
+		name, left, _ := strings.Cut(text, ";")
+		if n, ok := number(left); ok {
+			limits = add(limits, Limit{Name: strings.TrimSpace(name), Remaining: n, Reset: -1})
+		}
+	}
+	return limits
+}
+
+// appendUsed appends limits of which is announced what was used of a quarter of an
+// hour and of a day, as Strava does.
+func (g *group) appendUsed(limits []Limit, name string, now time.Time) []Limit {
+	for i, window := range []time.Duration{15 * time.Minute, 24 * time.Hour} {
 		used, ok := nth(g.values[usage], i)
 		all, ok2 := nth(g.values[quota], i)
-		if !ok || !ok2 || i > 0 && !isList(g.values[usage]) {
-			break
+		if ok && ok2 {
+			limits = add(limits, Limit{
+				Name: join(name, []string{"quarter-hour", "day"}[i]), Quota: all, Remaining: max(all-used, 0),
+				Reset: now.Truncate(window).Add(window).Sub(now),
+			})
 		}
-		one := l
-		one.Quota, one.Remaining = all, max(all-used, 0)
-		if isList(g.values[usage]) {
-			window := []time.Duration{15 * time.Minute, 24 * time.Hour}[i]
-			one.Name = join(one.Name, []string{"quarter-hour", "day"}[i])
-			one.Reset = now.Truncate(window).Add(window).Sub(now)
-		}
-		limits = add(limits, one)
 	}
 	return limits
 }
 
 // join joins two names.
 func join(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
+	switch "" {
+	case a:
+		return b
+	case b:
+		return a
 	}
 	return a + "/" + b
 }
 
-// least returns the lowest of the numbers of a header, the window that is said with
-// it, as Docker Hub does, and its place, which is negative if there is none.
-func least(values []string) (n float64, window time.Duration, at int) {
+// least returns the lowest of the first numbers of a value, the window that is said
+// with it, as Docker Hub does, and its place, which is negative if there is none.
+// Nothing left of a quota of 0 means that there is no limit, as Brave documents.
+func least(value, quotas string) (n float64, window time.Duration, at int) {
+	if n, ok := number(value); ok && n > 0 {
+		return n, 0, 0
+	}
 	at = -1
-	place := 0
-	for _, line := range values {
-		for line != "" || place == 0 {
-			text, rest, more := strings.Cut(line, ",")
-			text, params, _ := strings.Cut(text, ";")
-			if m, ok := number(text); ok && (at < 0 || m < n) {
-				n, at, window = m, place, 0
-				if w, ok := strings.CutPrefix(strings.TrimSpace(params), "w="); ok {
-					s, _ := number(w)
-					window = inSeconds(s)
-				}
-			} else if !ok && place == 0 && !more {
-				return 0, 0, -1
-			}
-			place++
-			if line = rest; !more {
-				break
-			}
+	place := -1
+	for text := range strings.SplitSeq(value, ",") {
+		if place++; place == MostRead {
+			break
+		}
+		text, params, _ := strings.Cut(text, ";")
+		m, ok := number(text)
+		if !ok || at >= 0 && m >= n {
+			continue
+		}
+		if all, said := nth(quotas, place); m == 0 && said && all == 0 {
+			continue
+		}
+		n, at, window = m, place, 0
+		if w, ok := strings.CutPrefix(strings.TrimSpace(params), "w="); ok {
+			s, _ := number(w)
+			window = inSeconds(s)
 		}
 	}
 	return n, window, at
 }
 
-// isList reports whether a header has several values.
-func isList(values []string) bool {
-	return len(values) > 1 || len(values) == 1 && strings.Contains(values[0], ",")
-}
-
-// nth returns the number at that place of a header, or the first if there are fewer.
-func nth(values []string, place int) (n float64, ok bool) {
-	text, _, _ := strings.Cut(nthText(values, place), ";")
+// nth returns the number at that place of a value, or the first if there are fewer.
+func nth(value string, place int) (n float64, ok bool) {
+	if n, ok = number(value); ok || value == "" {
+		return n, ok
+	}
+	text, _, _ := strings.Cut(nthText(value, place), ";")
 	return number(text)
 }
 
-// nthText returns the text at that place of a header, or the first if there are
+// nthText returns the text at that place of a value, or the first if there are
 // fewer. A date, which has a comma, is one text.
-func nthText(values []string, place int) string {
-	if len(values) == 0 {
-		return ""
+func nthText(value string, place int) string {
+	first, rest, isList := strings.Cut(strings.TrimSpace(value), ",")
+	if !isList || first != "" && isLetter(first[0]) {
+		return strings.TrimSpace(value)
 	}
-	if text := strings.TrimSpace(values[0]); text == "" || isLetter(text[0]) || !isList(values) {
-		return text
-	}
-	first, i := "", 0
-	for _, line := range values {
-		for text := range strings.SplitSeq(line, ",") {
-			text = strings.TrimSpace(text)
-			if i == place {
-				return text
-			} else if i == 0 {
-				first = text
-			}
-			i++
+	text := first
+	for range place {
+		var more bool
+		if text, rest, more = strings.Cut(rest, ","); !more && text == "" {
+			return first
 		}
 	}
-	return first
+	return strings.TrimSpace(text)
 }
 
-// add adds a limit unless it makes no sense or is there, under its name or, if it
-// has none, under the name that RateLimit gives it.
+// add adds a limit unless it makes no sense. Of two of one name, the stricter counts.
+// One without a name may be there under the name that RateLimit gives it. One
+// without a reset counts as a bucket.
 func add(limits []Limit, l Limit) []Limit {
-	same := func(m Limit) bool {
-		return m.Name == l.Name || l.Name == "" && m.Quota == l.Quota && m.Remaining == l.Remaining
+	if !l.valid() {
+		return limits
 	}
-	if !l.valid() || len(limits) == cap(limits) || slices.ContainsFunc(limits, same) {
+	l.Refills = l.Refills || l.Reset < 0
+	for i := range limits {
+		m := &limits[i]
+		if l.Name == m.Name && l.Remaining < m.Remaining {
+			*m = l
+		}
+		if l.Name == m.Name || l.Name == "" && l.Quota == m.Quota && l.Remaining == m.Remaining {
+			return limits
+		}
+	}
+	if len(limits) == cap(limits) {
 		return limits
 	}
 	return append(limits, l)
@@ -519,26 +482,24 @@ func callLimit(text string) Limit {
 	if !ok || !ok1 || !ok2 || used > all {
 		return invalid
 	}
-	return Limit{Quota: all, Remaining: all - used, Reset: -1, Refills: true}
+	return Limit{Quota: all, Remaining: all - used, Reset: -1}
 }
 
 // number reads a number that is not negative. Most other texts cost nothing.
 func number(text string) (n float64, ok bool) {
-	text = strings.Trim(text, " \t")
-	digits := 0
+	text = strings.TrimSpace(text)
+	exact := len(text) <= 15
 	for i := range len(text) {
 		if c := text[i]; isDigit(c) {
 			n = 10*n + float64(c-'0')
-			digits++
-		} else if strings.IndexByte("+-.eE", c) < 0 {
+		} else if strings.IndexByte("+-.eE", c) >= 0 {
+			exact = false
+		} else {
 			return 0, false
 		}
 	}
-	if text == "" {
-		return 0, false
-	}
-	if digits == len(text) && digits <= 15 { // exact
-		return n, true
+	if exact || text == "" {
+		return n, text != ""
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || n < 0 {

@@ -1,44 +1,69 @@
 package announced
 
-import (
-	"slices"
-	"strings"
-)
+import "cmp"
 
 // structured adds the limits of a RateLimit header, with what RateLimit-Policy
-// says of them (draft-ietf-httpapi-ratelimit-headers). From draft 8 on the
-// header is a list of policies; in draft 7 it is a dictionary of one.
-func structured(limits []Limit, current, policy []string) []Limit {
-	if len(current) == 0 {
+// says of them (draft-ietf-httpapi-ratelimit-headers). From draft 8 on both
+// are lists; in draft 7 RateLimit is a dictionary of one limit.
+func structured(limits []Limit, current, policy string) []Limit {
+	if current == "" {
 		return limits
 	}
-	field := strings.Join(current, ", ")
+	var policies [MostRead]member
+	n := 0
+	s := begin(policy)
+	for m := (member{}); s.listed(&m); {
+		if n < len(policies) {
+			policies[n] = m
+			n++
+		}
+	}
+	if s.failed {
+		n = 0
+	}
 	read := limits
-	ok := parseList(field, func(m member) {
-		l := Limit{Name: join(m.name(), m.text("pk")), Remaining: m.number("r"), Reset: inSeconds(m.number("t"))}
-		if !m.isName() || l.Remaining < 0 {
-			return
+	s = begin(current)
+	for m := (member{}); s.listed(&m); {
+		l := Limit{Remaining: m.r.number(), Reset: inSeconds(m.t.number())}
+		for i := range policies[:n] {
+			if p := &policies[i]; p.applies(&m) {
+				l.Quota = max(p.q.number(), 0)
+				if w := p.w.number(); l.Reset < 0 && w > 0 {
+					l.Reset = inSeconds(w)
+				}
+				m.qu, m.pk = cmp.Or(m.qu, p.qu), cmp.Or(m.pk, p.pk)
+				break
+			}
 		}
-		if i := slices.IndexFunc(read, func(o Limit) bool { return o.Name == l.Name }); i < 0 && len(read) < cap(read) {
-			read = append(read, l)
-		} else if i >= 0 && l.Remaining < read[i].Remaining {
-			read[i] = l
+		if !m.isName() || m.qu.text == "concurrent-requests" {
+			continue
 		}
-	})
-	if !ok {
-		return add(limits, single(field))
+		l.Name = m.name()
+		if m.qu.text != "requests" {
+			l.Name = join(l.Name, m.qu.text)
+		}
+		l.Name = join(l.Name, m.pk.text)
+		read = add(read, l)
 	}
-	if len(policy) > 0 {
-		withPolicies(read, strings.Join(policy, ", "))
+	if s.failed {
+		return add(limits, single(current))
 	}
-	return slices.DeleteFunc(read, func(l Limit) bool { return !l.valid() })
+	return read
+}
+
+// applies reports whether the policy is that of a service limit. A partition key
+// that only one of them has is that of both.
+func (m *member) applies(limit *member) bool {
+	return m.isName() && m.name() == limit.name() &&
+		(m.pk.text == "" || limit.pk.text == "" || m.pk.text == limit.pk.text)
 }
 
 // single returns the limit of a dictionary.
 func single(field string) Limit {
 	l := Limit{Remaining: -1, Reset: -1}
-	ok := parseDictionary(field, func(m member) {
-		switch n := m.item.number(); {
+	s := begin(field)
+	for m := (member{}); s.keyed(&m); {
+		switch n := m.number(); {
 		case n < 0: // nothing that makes sense
 		case m.key == "limit":
 			l.Quota = n
@@ -47,28 +72,9 @@ func single(field string) Limit {
 		case m.key == "reset":
 			l.Reset = inSeconds(n)
 		}
-	})
-	if !ok {
+	}
+	if s.failed {
 		return invalid
 	}
 	return l
-}
-
-// withPolicies sets what the policies of the limits say.
-func withPolicies(limits []Limit, field string) {
-	if !parseList(field, func(member) {}) {
-		return
-	}
-	parseList(field, func(m member) {
-		name, full := m.name(), join(m.name(), m.text("pk"))
-		i := slices.IndexFunc(limits, func(l Limit) bool { return l.Name == name || l.Name == full })
-		if !m.isName() || i < 0 {
-			return
-		}
-		l := &limits[i]
-		l.Quota = max(m.number("q"), 0)
-		if w := m.number("w"); l.Reset < 0 && w > 0 {
-			l.Reset = inSeconds(w)
-		}
-	})
 }
