@@ -153,9 +153,9 @@ func TestStories(t *testing.T) {
 		{"a long reset that is contradicted", 0, func(y *story) {
 			y.hear(y.send(), of100(0, time.Hour))
 			y.hear(y.sendAt(s), of100(0, time.Hour-s))
-			y.waits(500 * time.Millisecond)
-			y.hear(y.sendAt(1500*time.Millisecond), of100(0, time.Hour-s))
-			y.waits(250 * time.Millisecond)
+			y.waits(750 * time.Millisecond)
+			y.hear(y.sendAt(1750*time.Millisecond), of100(0, time.Hour-s))
+			y.waits(560 * time.Millisecond)
 		}},
 		{"only that nothing is left", 0, func(y *story) {
 			y.hear(y.send(), Limit{Reset: -1})
@@ -330,7 +330,7 @@ func TestStories(t *testing.T) {
 			says(5*s, 18)
 			y.waits(longestSpace, 1)
 			says(10*s, 18)
-			y.waits(500*time.Millisecond, 1) // and contradicted
+			y.waits(750*time.Millisecond, 1) // and contradicted
 		}},
 		{"a bucket's reset is in the unit that is said", 0, func(y *story) {
 			y.hear(y.send(), refill(10))

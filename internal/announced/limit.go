@@ -93,7 +93,7 @@ func (m *limit) length() time.Duration {
 
 // estimate returns what remains at now, with what came back meanwhile.
 func (m *limit) estimate(now time.Duration) float64 {
-	back := m.back() * max(now-m.asOf, 0).Seconds()
+	back := max(m.back(), 0) * max(now-m.asOf, 0).Seconds()
 	return min(m.remaining+back, max(m.size(), m.remaining))
 }
 

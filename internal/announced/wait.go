@@ -124,17 +124,23 @@ func (m *limit) pace(now, trip time.Duration, room float64) float64 {
 		room -= min(2*m.cost.mean, m.size()/4)
 	}
 	even := room / left.Seconds()
-	// All that flows back is used up to what remains in a minute.
-	soon := max(min((1-m.share())*m.flow.rate, room/believed.Seconds()), 0)
-	pace := max(m.share()*m.flow.rate+even+soon, leastShare*even)
+	pace := max(m.back()+even, leastShare*even)
 	if m.window.ends && m.flow.rate > 0 && m.alone() {
 		pace = max(pace, m.sends.sustained(now, m.window.length, room))
 	}
 	return pace
 }
 
-// back returns how many units certainly come back per second.
-func (m *limit) back() float64 { return max(m.share()*m.flow.rate, 0) }
+// back returns how many units certainly come back per second. It is negative if
+// others take more.
+func (m *limit) back() float64 {
+	rate := m.flow.rate
+	back := m.share() * rate
+	if whole := m.size() / m.length().Seconds(); m.flow.has && rate > .9*whole { // others take nothing
+		back = max(back, min(rate, aloneShare*whole))
+	}
+	return back
+}
 
 func (m *limit) share() float64 {
 	if m.alone() {
@@ -216,6 +222,6 @@ func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled boo
 	case throttled && turn != atEnd, turn == early && a.Remaining < m.remaining:
 		m.pause = min(4*pause, most)
 	case !throttled && (turn != atEnd || a.Remaining < 1 && whole): // it was served all the same
-		m.pause = max(min(pause, max(firstPause, trip))/2, minPause)
+		m.pause = max(min(pause, max(firstPause, trip))*3/4, minPause)
 	}
 }
