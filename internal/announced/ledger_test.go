@@ -586,6 +586,7 @@ func TestFree(t *testing.T) {
 		{200, "X-Cache", "MISS", false},
 		{200, "X-Cache", "Hit from cloudfront", true},
 		{200, "Cache-Status", "edge; hit; ttl=30", true},
+		{200, "X-Cache", "hit-for-pass", false},
 		{200, "Cache-Status", "edge; fwd=miss", false},
 		{304, "Age", "0", true},
 		{429, "Age", "0", false},

@@ -23,9 +23,10 @@ func FromCache(header http.Header) bool {
 	return slices.ContainsFunc(header["X-Cache"], saysHit) || slices.ContainsFunc(header["Cache-Status"], saysHit)
 }
 
-// saysHit reports whether a word of the text is hit, or ends with _hit.
+// saysHit reports whether a word of the text is hit, or ends with _hit. A
+// hit-for-pass is none.
 func saysHit(text string) bool {
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r > 'z' || !isLetter(byte(r)) }) {
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r > 'z' || r != '-' && !isLetter(byte(r)) }) {
 		if strings.EqualFold(word, "hit") {
 			return true
 		}
