@@ -11,9 +11,10 @@
 // itself goes on as it did a length before, so that in no span of that length it
 // sends more than the quota; otherwise one request goes first, and its response says
 // what the new quota is. Before the reset, one goes first after a pause, which grows
-// with each response that confirms the limit and shrinks with each that contradicts
-// it, so that no wait is longer than what was confirmed. A Retry-After goes before
-// the reset. One function, limit.wait, decides all of that.
+// with each response that confirms the limit, up to the reset or, while what the
+// request takes remains, to some seconds, and shrinks with each that contradicts it,
+// so that no wait is longer than what was confirmed. A Retry-After goes before the
+// reset. One function, limit.wait, decides all of that.
 package announced
 
 import (
