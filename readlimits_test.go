@@ -46,8 +46,14 @@ func recordings(t *testing.T) (all []recording) {
 	return all
 }
 
+// The clock of a recording without a date is at the beginning of a day.
 func TestReadLimitsOfServices(t *testing.T) {
-	for _, r := range recordings(t) {
+	all := recordings(t)
+	synctest.Test(t, func(t *testing.T) { testRecordings(t, all) })
+}
+
+func testRecordings(t *testing.T, all []recording) {
+	for _, r := range all {
 		var got []string
 		for _, l := range awsretry.ReadLimits(&http.Response{StatusCode: 200, Header: r.header}) {
 			reset, how := "none", "window"

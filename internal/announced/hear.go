@@ -47,7 +47,7 @@ func (m *limit) hear(a Limit, h heard) {
 	}
 
 	// What nobody could expect is a reason to look again soon.
-	rise := a.Remaining - m.estimate(now)
+	rise := a.Remaining - m.estimate(now, 0)
 	if up, down := max(m.size()/16, 2*m.cost.most), m.size()/2+m.inFlight.units(m.cost.most); m.heard >= 0 &&
 		(rise > up && !passed || -rise > down) {
 		m.pause = min(m.pauseNow(h.trip), max(firstPause, h.trip))
@@ -78,6 +78,7 @@ type window struct {
 	off     time.Duration // the same, however short the length
 	length  time.Duration // the longest reset
 	passed  bool          // an end has passed
+	moves   bool          // the end becomes later without having passed
 }
 
 // hear learns from a reset. It reports whether the end that was known has passed,
@@ -89,15 +90,19 @@ func (w *window) hear(now, served, reset time.Duration) (passed, begins, over bo
 		w.ends = false
 		return passed, false, false
 	}
-	end := served + reset
 	off := rounding(reset)
+	if reset == 0 { // that is less than a second
+		reset = off / 2
+	}
+	end := served + reset
 	if w.ends && end < w.end && end+min(w.length/5, off) < now {
 		return passed, false, true
 	}
-	w.length, w.passed = max(w.length, reset), w.passed || passed
+	w.length, w.passed = max(w.length, reset, off), w.passed || passed
 	rounded := min(w.length/5, off)
 	near := w.ends && max(end-w.end, w.end-end) <= 5*rounded/2 // two times are rounded
 	begins = passed && !near && end > w.end
+	w.moves = !begins && (w.moves || w.ends && !near && !passed && end > w.end)
 	if near && now < w.end {
 		end = min(w.end, end)
 	}

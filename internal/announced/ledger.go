@@ -268,7 +268,7 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained boo
 		r.said = said
 		l.routes.note(r.Route, said, l.all())
 	}
-	l.dropSilent(now, sent, r, said)
+	l.dropSilent(now, sent, r, said, !answer.Throttled && !answer.Free)
 	return explained
 }
 
@@ -327,11 +327,12 @@ func (l *Ledger) Hear(now, sent, came time.Duration, limits []Limit, throttled b
 }
 
 // dropSilent forgets the limits that a response to a request of theirs does not
-// say any more, after their end.
-func (l *Ledger) dropSilent(now, sent time.Duration, r *record, said Set) {
+// say any more: after their end, or if it was served although it went first.
+func (l *Ledger) dropSilent(now, sent time.Duration, r *record, said Set, served bool) {
 	l.drop(func(m *limit) bool {
 		silent := said&m.bit == 0 && (r == nil || l.Of(r.Request)&m.bit != 0)
-		return silent && sent >= m.until() && now >= m.until()
+		over := sent >= m.until() && now >= m.until()
+		return silent && (over || served && r != nil && m.first.number == r.number)
 	})
 }
 
@@ -430,8 +431,7 @@ func (l *Ledger) State(now time.Duration) []Limit {
 	l.forget(now)
 	var all []Limit
 	for _, m := range l.limits {
-		left := max(m.estimate(now)-m.inFlight.units(m.cost.mean), 0)
-		a := Limit{Name: m.name, Quota: m.quota, Remaining: left, Reset: -1, Refills: m.flow.rate > 0}
+		a := Limit{Name: m.name, Quota: m.quota, Remaining: max(m.left(now), 0), Reset: -1, Refills: m.flow.rate > 0}
 		if m.window.ends {
 			a.Reset = max(m.window.end-now, 0)
 		}

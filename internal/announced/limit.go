@@ -91,17 +91,21 @@ func (m *limit) length() time.Duration {
 	return m.window.length
 }
 
-// estimate returns what remains at now, with what came back meanwhile.
-func (m *limit) estimate(now time.Duration) float64 {
+// estimate returns what remains at now, with what came back meanwhile and less that
+// much.
+func (m *limit) estimate(now time.Duration, less float64) float64 {
 	back := max(m.back(), 0) * max(now-m.asOf, 0).Seconds()
-	return min(m.remaining+back, max(m.size(), m.remaining))
+	return min(m.remaining+back-less, max(m.size(), m.remaining))
 }
 
-// room returns what this process may still use. It is negative if more is in
-// flight than remains.
-func (m *limit) room(now time.Duration) float64 {
-	return m.estimate(now) - m.inFlight.units(m.cost.mean) + (slack-m.reserve)*m.size()
+// left returns what remains at now with what is in flight taken off. It is negative
+// if that is more than remains.
+func (m *limit) left(now time.Duration) float64 {
+	return m.estimate(now, m.inFlight.units(m.cost.mean))
 }
+
+// room returns what this process may still use.
+func (m *limit) room(now time.Duration) float64 { return m.left(now) + (slack-m.reserve)*m.size() }
 
 // costOf returns what a request has to find. known is its cost, or 0 if unknown.
 // Then it is more than the mean.

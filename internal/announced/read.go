@@ -333,7 +333,7 @@ func (r *reader) append(limits []Limit, g *group) []Limit {
 		l.Reset, l.Refills = moment(text, r.now)
 		l.Refills = l.Refills || g.dialect == anthropic
 	case isWindow:
-		l.Reset = kindWindow
+		l.Reset = untilNext(kindWindow, r.now())
 	case window > 0:
 		l.Reset = window
 	case g.values[length] != "":
@@ -375,11 +375,16 @@ func (g *group) appendUsed(limits []Limit, name string, now time.Time) []Limit {
 		if ok && ok2 {
 			limits = add(limits, Limit{
 				Name: join(name, []string{"quarter-hour", "day"}[i]), Quota: all, Remaining: max(all-used, 0),
-				Reset: now.Truncate(window).Add(window).Sub(now),
+				Reset: untilNext(window, now),
 			})
 		}
 	}
 	return limits
+}
+
+// untilNext returns how long it is until the next such window of UTC begins.
+func untilNext(window time.Duration, now time.Time) time.Duration {
+	return now.Truncate(window).Add(window).Sub(now)
 }
 
 // join joins two names.

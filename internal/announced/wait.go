@@ -214,11 +214,13 @@ func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled boo
 	m.adapted = now
 	most := maxPause
 	if a.Reset >= 0 {
-		most = max(a.Reset, firstPause, trip)
+		most = max(a.Reset, maxPause, trip)
 	}
 	whole := a.Reset >= m.window.length/2 && m.size() >= 4*m.cost.most
 	pause := m.pauseNow(trip)
 	switch turn := m.first.turn; {
+	case turn == early && !throttled && a.Remaining < m.remaining && m.window.moves:
+		m.pause = min(4*pause, longestSpace)
 	case throttled && turn != atEnd, turn == early && a.Remaining < m.remaining:
 		m.pause = min(4*pause, most)
 	case !throttled && (turn != atEnd || a.Remaining < 1 && whole): // it was served all the same

@@ -147,9 +147,10 @@ func (b *Bucket) takeOrJoin(
 		close(w.granted)
 		return w, 0, true
 	}
-	expected = b.expectedWait(now, n, req)
-	if limited && expected > limit {
-		return nil, expected, false
+	if limited {
+		if expected = b.expectedWait(now, n, req); expected > limit {
+			return nil, expected, false
+		}
 	}
 	b.advance(now)
 	w.place = b.line.PushBack(w)
@@ -204,9 +205,13 @@ func (b *Bucket) overtakes(req announced.Request) bool {
 // those that wait for one of its limits. before requires that b.mu is held.
 func (b *Bucket) before(req announced.Request) iter.Seq[announced.Request] {
 	return func(yield func(announced.Request) bool) {
+		limits := announced.Set(0)
+		if b.ledger != nil {
+			limits = b.ledger.Of(req)
+		}
 		for e := b.line.Front(); e != nil; e = e.Next() {
 			w := e.Value.(*waiter)
-			if b.ledger != nil && b.ledger.Of(w.req)&b.ledger.Of(req) == 0 {
+			if b.ledger != nil && b.ledger.Of(w.req)&limits == 0 {
 				continue
 			}
 			if !yield(w.req) {
