@@ -260,7 +260,7 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained boo
 			continue
 		}
 		said |= m.bit
-		if answer.Throttled && m.remaining < m.cost.most && (sent < m.since || first && m.pauseNow(l.trip) >= firstPause) {
+		if answer.Throttled && m.remaining < m.cost.most && !m.tooShort(l.trip) && (sent < m.since || first && m.pauseNow(l.trip) >= firstPause) {
 			explained = true
 		}
 	}

@@ -361,6 +361,18 @@ func TestStories(t *testing.T) {
 				y.Errorf("trips of 1 to 3 s, and %v for one", trip)
 			}
 		}},
+		{"a limit that is gone", 0, func(y *story) {
+			y.hear(y.send(), of100(0, time.Hour))
+			y.hear(y.sendAt(s))
+			y.left()
+		}},
+		{"an end that moves", 0, func(y *story) {
+			for i := range 12 {
+				y.at(y.now + 10*s)
+				y.hear(y.send(1), of100(float64(12-i)-1, 15*time.Minute))
+			}
+			y.waits(longestSpace, 1)
+		}},
 		{"a countdown in milliseconds", 0, func(y *story) {
 			y.hear(y.send(), of100(50, 30_000*s))
 			y.at(2 * s)

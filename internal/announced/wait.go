@@ -60,7 +60,7 @@ const (
 // ahead, and why it may be sent then. known is its cost, or 0 if unknown.
 func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.Duration, turn turn) {
 	room, cost := m.room(now), m.costOf(known)
-	if m.free(now, room-ahead-cost) {
+	if m.tooShort(trip) || m.free(now, room-ahead-cost) {
 		return 0, inTurn
 	}
 	due := m.due(now, trip, room, ahead, cost)
@@ -81,6 +81,12 @@ func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.D
 // the mean, and what others take meanwhile.
 func (m *limit) uncertain(trip time.Duration) float64 {
 	return float64(m.inFlight.learned)*(m.cost.most-m.cost.mean) + max(-m.flow.rate, 0)*2*trip.Seconds()
+}
+
+// tooShort reports whether a window is so short that a response says nothing of it: it
+// is about over when the next request is served.
+func (m *limit) tooShort(trip time.Duration) bool {
+	return m.window.ends && m.window.length <= min(4*trip, longestSpace)
 }
 
 // free reports whether a request that leaves that room need not be spaced: much

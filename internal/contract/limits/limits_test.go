@@ -195,6 +195,17 @@ var scenarios = []scenario{
 	{name: "two quotas without a name", quotas: []func() quota{perWindow(600, minute), perWindow(50, minute)}, announce: unnamed, paths: []string{"/orgs/a/repos", "/orgs/a/audit-log"},
 		processes: 1, callers: 32, perSecond: 650. / 60, want: goals{.005, .99, 0, 40 * second, 0}},
 
+	{name: "1/s, rounded down", quotas: []func() quota{perWindow(1, second)}, announce: draft6Down,
+		processes: 1, callers: 4, perSecond: 1, want: goals{.04, .9, 0, 10 * second, 0}},
+	{name: "10/s, rounded down", quotas: []func() quota{perWindow(10, second)}, announce: draft6Down,
+		processes: 1, callers: 16, perSecond: 10, want: goals{.015, .9, 0, 10 * second, 0}},
+	{name: "a small bucket", quotas: []func() quota{refilling(5, 5)}, announce: draft6,
+		processes: 1, callers: 16, perSecond: 5, want: goals{.02, .95, 0, 10 * second, 0}},
+	{name: "20 in 10 s, sliding", quotas: []func() quota{inAny(20, 10*second, false)}, announce: draft6,
+		processes: 1, callers: 16, perSecond: 2, want: goals{.08, .95, 0, 20 * second, 0}},
+	{name: "60 a minute, sliding", quotas: []func() quota{inAny(60, minute, false)}, announce: draft6,
+		processes: 1, callers: 16, perSecond: 1, want: goals{.08, .95, 0, 60 * second, 0}},
+
 	// What is announced is not true. That must not do much harm.
 	{name: "never falls", quotas: perMinute600, announce: fixed(100, 100, 30),
 		processes: 1, callers: 64, perSecond: 10, want: survives},

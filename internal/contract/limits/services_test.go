@@ -271,6 +271,12 @@ func draft6(a *answer) {
 	fixed(q.size(), math.Floor(q.left(a.now)), math.Ceil(q.reset(a.now).Seconds()))(a)
 }
 
+// draft6Down is draft6 with a reset that is rounded down.
+func draft6Down(a *answer) {
+	q := a.quotas[0]
+	fixed(q.size(), math.Floor(q.left(a.now)), math.Floor(q.reset(a.now).Seconds()))(a)
+}
+
 // fixed returns what announces these numbers.
 func fixed(quota, remaining, reset float64) func(*answer) {
 	return func(a *answer) {
