@@ -173,7 +173,7 @@ func TestStories(t *testing.T) {
 				y.send()
 			}
 			y.at(s)
-			y.waits(740 * time.Millisecond) // 59 s for 34 that remain, since the last one
+			y.waits(720 * time.Millisecond) // 59 s for 34 that remain, since the last one
 		}},
 		{"what others take is left to them", 0, func(y *story) {
 			m := &limit{quota: 100, remaining: 30, heard: 0, window: window{ends: true, end: 60 * s, length: 60 * s}}
@@ -528,6 +528,13 @@ func TestSends(t *testing.T) {
 	}
 	if got := log.clear(200*s, 0); got != 200*s {
 		t.Errorf("a time after all of them is moved to %v", got)
+	}
+	var bursts sends
+	for i := range 9 {
+		bursts.add(time.Duration(i/3)*s, 1, 1)
+	}
+	if got := bursts.clear(-1, 4); got != s {
+		t.Errorf("4 are left of bursts at %v, want 1s", got)
 	}
 	if got := log.clear(0, -1); got != never {
 		t.Errorf("less than nothing at %v", got)

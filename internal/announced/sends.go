@@ -53,12 +53,12 @@ func (s *sends) since(t time.Duration) (units float64) {
 
 // clear returns the earliest time from t on after which at most that was sent.
 func (s *sends) clear(t time.Duration, most float64) time.Duration {
-	units := s.since(t)
+	begin, units := t, s.since(t)
 	for k := range slots {
 		if units <= most+slack*max(most, 1) {
 			return t
 		}
-		if oldest := &s.slots[(s.next+k)%slots]; oldest.units > 0 && oldest.last > t {
+		if oldest := &s.slots[(s.next+k)%slots]; oldest.units > 0 && oldest.last > begin {
 			t, units = oldest.last, units-oldest.units
 		}
 	}

@@ -68,6 +68,9 @@ func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.D
 		return 0, inTurn
 	}
 	first, turn := m.firstDue(trip, ahead, room-m.uncertain(trip) >= cost)
+	if turn == atEnd && m.refusedAtEnd && m.others() < 1 {
+		first = max(first, m.sentDue(now, cost))
+	}
 	if turn == atEnd && due < first+seconds(2*m.window.length.Seconds()/m.size()) {
 		return due - now, inTurn // which is about as soon, and of a window that slides certain
 	}
@@ -108,9 +111,7 @@ func (m *limit) due(now, trip time.Duration, room, ahead, cost float64) time.Dur
 	}
 	w := &m.window
 	if w.ends && w.passed && m.others() < 1 {
-		// What this process sent a length before the window's end has come back.
-		begin := max(w.end-w.off, now) - w.length
-		due = min(due, m.sends.clear(begin, m.usable()-ahead-cost)+w.length)
+		due = min(due, m.sentDue(now, ahead+cost))
 	}
 	if w.ends && ahead > 0 { // one goes first at the end, and then they are spaced
 		due = min(due, w.end+w.rounded+seconds((missing-cost)/m.size()*w.length.Seconds()))
@@ -118,12 +119,19 @@ func (m *limit) due(now, trip time.Duration, room, ahead, cost float64) time.Dur
 	return due
 }
 
+// sentDue returns when what this process sent a length before leaves room for that
+// cost, from the window's end on.
+func (m *limit) sentDue(now time.Duration, cost float64) time.Duration {
+	w := &m.window
+	return m.sends.clear(max(w.end-w.off, now)-w.length, m.usable()-cost) + w.length
+}
+
 // pace returns the rate, in units per second, at which what remains lasts until
 // the end with what flows back.
 func (m *limit) pace(now, trip time.Duration, room float64) float64 {
 	left := unknownLength
 	if m.window.ends {
-		left = max(m.window.end-now, time.Millisecond)
+		left = max(m.window.end-now-m.window.off/2, m.window.length/8, time.Millisecond)
 		others := min(-m.flow.rate*m.window.length.Seconds()/m.size(), 1)
 		left += time.Duration(max(others, 0) * float64(min(2*trip, m.window.length/8)))
 	} else { // others may be about to use the last units
@@ -224,6 +232,9 @@ func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled boo
 	}
 	whole := a.Reset >= m.window.length/2 && m.size() >= 4*m.cost.most
 	pause := m.pauseNow(trip)
+	if m.first.turn == atEnd {
+		m.refusedAtEnd = throttled
+	}
 	switch turn := m.first.turn; {
 	case turn == early && !throttled && a.Remaining < m.remaining && m.window.moves:
 		m.pause = min(4*pause, longestSpace)
