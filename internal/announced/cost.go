@@ -14,7 +14,8 @@ type cost struct {
 	pair    pair
 }
 
-// A pair is two requests that were sent at once.
+// A pair is two requests that were sent at once, and not in a crowd, of which others
+// are served between them.
 type pair struct {
 	second    int        // its number; 0: there is no pair
 	remaining [2]float64 // negative: not known yet
@@ -43,10 +44,13 @@ func (c *cost) wantsPair() bool {
 	return (c.mean > 1 || len(c.samples) < fewSamples) && c.takes%pairInterval == 1
 }
 
-// take counts a request.
-func (c *cost) take(number int, known float64) {
-	if known == 0 && c.wantsPair() {
+// take counts a request. near reports whether it follows another one at once.
+func (c *cost) take(number int, known float64, near bool) {
+	switch {
+	case known == 0 && c.wantsPair():
 		c.pair = pair{number, [2]float64{-1, -1}}
+	case near && number == c.pair.second+2:
+		c.pair = pair{}
 	}
 	c.takes++
 }

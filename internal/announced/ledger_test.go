@@ -173,7 +173,7 @@ func TestStories(t *testing.T) {
 				y.send()
 			}
 			y.at(s)
-			y.waits(720 * time.Millisecond) // 59 s for 34 that remain, since the last one
+			y.waits(730 * time.Millisecond) // 59 s for 34 that remain, since the last one
 		}},
 		{"what others take is left to them", 0, func(y *story) {
 			m := &limit{quota: 100, remaining: 30, heard: 0, window: window{ends: true, end: 60 * s, length: 60 * s}}
@@ -559,17 +559,26 @@ func TestCost(t *testing.T) {
 	if c.mean != 7 || c.most != 7 {
 		t.Errorf("a guess: %v, at most %v", c.mean, c.most)
 	}
+	crowd := true
 	pair := func(number int, cost float64) {
-		c.take(number, 0)
+		c.take(number, 0, false)
 		for c.takes%pairInterval != 1 {
-			c.take(0, 0)
+			c.take(0, 0, false)
 		}
-		c.take(number+1, 0)
+		c.take(number+1, 0, true)
+		if crowd {
+			c.take(number+2, 0, true)
+			c.take(number+3, 0, true)
+		}
 		c.hear(number+1, 100-cost) // responses in either order
 		c.hear(number, 100)
 	}
+	if pair(1, 5); len(c.samples) > 0 {
+		t.Error("something is learned of two in a crowd")
+	}
+	crowd = false
 	for i := range 2 * costSamples {
-		pair(10*i+1, []float64{5, -5, 10}[i%3])
+		pair(10*i+11, []float64{5, -5, 10}[i%3])
 	}
 	if len(c.samples) != costSamples || c.mean < 5 || c.mean > 10 || c.most < c.mean {
 		t.Errorf("%d samples: %v, at most %v", len(c.samples), c.mean, c.most)

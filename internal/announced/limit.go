@@ -128,8 +128,9 @@ func (m *limit) take(now, trip time.Duration, number int, known float64, turn tu
 		c = m.cost.mean
 	}
 	m.sends.add(now, c, m.size())
-	m.flow.take(number, known, now-m.lastTake < trip/closeShare)
-	m.cost.take(number, known)
+	near := now-m.lastTake < trip/closeShare
+	m.flow.take(number, known, near)
+	m.cost.take(number, known, near)
 	m.inFlight.add(known)
 	m.lastTake = now
 	if turn != inTurn {

@@ -131,7 +131,7 @@ func (m *limit) sentDue(now time.Duration, cost float64) time.Duration {
 func (m *limit) pace(now, trip time.Duration, room float64) float64 {
 	left := unknownLength
 	if m.window.ends {
-		left = max(m.window.end-now-m.window.off/2, m.window.length/8, time.Millisecond)
+		left = max(m.window.end-now-m.late(), min(m.window.off/2, m.window.length/8))
 		others := min(-m.flow.rate*m.window.length.Seconds()/m.size(), 1)
 		left += time.Duration(max(others, 0) * float64(min(2*trip, m.window.length/8)))
 	} else { // others may be about to use the last units
@@ -143,6 +143,16 @@ func (m *limit) pace(now, trip time.Duration, room float64) float64 {
 		pace = max(pace, m.sends.sustained(now, m.window.length, room))
 	}
 	return pace
+}
+
+// late returns how much too late the end is in the mean, because a reset is rounded. Of
+// a few units, the last would be sent too early.
+func (m *limit) late() time.Duration {
+	w := &m.window
+	if m.size() < fewest {
+		return 0
+	}
+	return min(w.off/2, seconds(w.off.Seconds()*w.off.Seconds()/w.length.Seconds()))
 }
 
 // back returns how many units certainly come back per second. It is negative if
