@@ -11,14 +11,16 @@ type cost struct {
 	samples []float64
 	next    int // which is replaced
 	takes   int
+	near    bool // the last request followed another one at once
 	pair    pair
 }
 
-// A pair is two requests that were sent at once, and not in a crowd, of which others
-// are served between them.
+// A pair is two requests that were sent at once. In a crowd, others may be served
+// between them: then it only shows that a request takes no more than one.
 type pair struct {
 	second    int        // its number; 0: there is no pair
 	remaining [2]float64 // negative: not known yet
+	crowded   bool       // others were sent with them
 }
 
 const (
@@ -48,11 +50,12 @@ func (c *cost) wantsPair() bool {
 func (c *cost) take(number int, known float64, near bool) {
 	switch {
 	case known == 0 && c.wantsPair():
-		c.pair = pair{number, [2]float64{-1, -1}}
-	case near && number == c.pair.second+2:
-		c.pair = pair{}
+		c.pair = pair{number, [2]float64{-1, -1}, c.near}
+	case near && number == c.pair.second+1:
+		c.pair.crowded = true
 	}
 	c.takes++
+	c.near = near
 }
 
 // hear learns from what remained after a request.
@@ -68,8 +71,9 @@ func (c *cost) hear(number int, remaining float64) {
 	}
 	// With nothing left, the second may have taken more or been refused; with more left
 	// than before, they were served in the other order.
-	if c.pair = (pair{}); r[1] >= 1 && r[0] >= r[1] {
-		c.learn(r[0] - r[1])
+	cost, crowded := r[0]-r[1], c.pair.crowded
+	if c.pair = (pair{}); r[1] >= 1 && cost >= 0 && (cost <= 1 || !crowded) {
+		c.learn(cost)
 	}
 }
 

@@ -122,11 +122,13 @@ func (l *Ledger) Of(r Request) Set { return l.routes.of(r.Route) }
 func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Set) {
 	l.forget(now)
 	limits := l.Of(r)
-	for _, m := range l.limits {
+	var turns [maxLimits]turn
+	for i, m := range l.limits {
 		if m.bit&limits == 0 {
 			continue
 		}
-		if wait, _ := m.wait(now, l.trip, 0, r.cost(m.name)); wait > 0 {
+		var wait time.Duration
+		if wait, turns[i] = m.wait(now, l.trip, 0, r.cost(m.name)); wait > 0 {
 			m.held = now
 			held |= m.bit
 		}
@@ -135,11 +137,10 @@ func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Se
 		return 0, held
 	}
 	rec := record{Request: r, limits: limits}
-	for _, m := range l.limits {
+	for i, m := range l.limits {
 		if m.bit&limits != 0 {
-			_, turn := m.wait(now, l.trip, 0, r.cost(m.name))
-			m.take(now, l.trip, l.sent.last+1, r.cost(m.name), turn)
-			rec.first = rec.first || turn != inTurn
+			m.take(now, l.trip, l.sent.last+1, r.cost(m.name), turns[i])
+			rec.first = rec.first || turns[i] != inTurn
 		}
 	}
 	return l.sent.add(now, rec), 0
@@ -318,7 +319,8 @@ func (l *Ledger) Said() (limits []Limit, throttled bool, sent, heard time.Durati
 // Nothing is learned of costs and of the kind of a limit: that takes each of its
 // responses.
 func (l *Ledger) Hear(now, sent, came time.Duration, limits []Limit, throttled bool) {
-	sent = max(sent, came-longestReset)
+	came = min(max(came, now-longestReset), now)
+	sent = min(max(sent, came-longestReset), came)
 	for _, a := range limits {
 		if m := l.find(a); m == nil || sent > m.asOf && came > m.heard {
 			l.learn(now, a, heard{at: came, sent: sent, trip: l.trip, throttled: throttled})
