@@ -128,7 +128,7 @@ func TestStories(t *testing.T) {
 			y.hear(y.send(), of100(0, 10*s))
 			y.at(11 * s)
 			first := y.send()
-			y.waits(patience)
+			y.waits(firstPatience)
 			y.at(12 * s)
 			y.hear(first, of100(99, 60*s))
 			y.send()
@@ -141,6 +141,14 @@ func TestStories(t *testing.T) {
 			y.waits(s)
 			y.at(21 * s)
 			y.send()
+		}},
+		{"others wait for the one that goes first as long as responses take", 0, func(y *story) {
+			sent := y.send()
+			y.at(s)
+			y.hear(sent, of100(0, 10*s))
+			y.at(12 * s)
+			y.send()
+			y.waits(4 * s)
 		}},
 		{"a long reset is asked about soon, and believed if it is confirmed", 0, func(y *story) {
 			y.hear(y.send(), of100(0, time.Hour))

@@ -33,9 +33,9 @@ const (
 	// remains.
 	longestSpace = 5 * time.Second
 
-	// patience is how long other requests wait at least for the response of one
-	// that goes first. Then another one goes first.
-	patience = 10 * time.Second
+	// firstPatience is how long other requests wait for the response of one that goes
+	// first if it is not known how long a response takes.
+	firstPatience = 10 * time.Second
 )
 
 // first is the last request that went first: its response shows whether there is
@@ -202,9 +202,18 @@ func (m *limit) firstDue(trip time.Duration, ahead float64, fits bool) (due time
 		due, turn = min(due, w.end+w.rounded), atEnd
 	}
 	if m.first.number != 0 && (turn != against || pause >= trip) {
-		due = m.first.at + max(patience, 2*trip)
+		due = m.first.at + patience(trip)
 	}
 	return due + seconds(ahead/m.cost.mean*pause.Seconds()), turn
+}
+
+// patience returns how long other requests wait for the response of one that goes
+// first. Then another one goes first.
+func patience(trip time.Duration) time.Duration {
+	if trip == 0 {
+		return firstPatience
+	}
+	return max(firstPause, 4*trip)
 }
 
 // pauseNow returns the pause before a request goes first.
