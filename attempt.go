@@ -44,38 +44,36 @@ type attempt struct {
 	next     permit
 }
 
-// begin makes a the attempt of c with that number. a is the zero value.
-func (a *attempt) begin(c *call, number int) {
-	a.record.Request, a.record.Partition, a.record.Setting = c.req, c.partition.name, c.config.setting
-	a.record.Number, a.record.MaxAttempts, a.record.IdempotencyKey = number, c.maxAttempts(), c.key
+// start makes the attempt of that number the present one, of which nothing else is
+// set.
+func (c *call) start(number int, before past) {
+	c.attempt = attempt{before: before}
+	c.record.Request, c.record.Partition, c.record.Setting = c.req, c.partition.name, c.config.setting
+	c.record.Number, c.record.MaxAttempts, c.record.IdempotencyKey = number, c.maxAttempts(), c.key
 }
 
-// advance replaces a by the attempt that follows it.
-func (a *attempt) advance(c *call) {
-	next := attempt{
-		permit: a.next,
-		before: past{
-			attempts: a.record.Number, delay: a.record.Delay, failure: a.failure(),
-			hung: a.hung || a.before.hung, maybeExecuted: a.record.MaybeExecuted,
-		},
-	}
-	next.begin(c, a.record.Number+1)
-	next.record.Offset = a.record.Offset
-	*a = next
+// advance starts the attempt that follows the present one.
+func (c *call) advance() {
+	permit, offset := c.next, c.record.Offset
+	c.start(c.record.Number+1, past{
+		attempts: c.record.Number, delay: c.record.Delay, failure: c.failure(),
+		hung: c.hung || c.before.hung, maybeExecuted: c.record.MaybeExecuted,
+	})
+	c.permit, c.record.Offset = permit, offset
 }
 
-// end runs on every way out, also when a hook or Base panics.
-func (a *attempt) end(c *call) {
-	a.permit.release(true)
-	a.next.release(true)
+// endAttempt runs on every way out, also when a hook or Base panics.
+func (c *call) endAttempt() {
+	c.permit.release(true)
+	c.next.release(true)
 	switch {
-	case a.record.Response != nil && !a.closed && !c.responded:
-		respbody.Close(a.record.Response, a.own.Ender())
-	case a.record.Response == nil && a.own != nil: // nothing was sent, or it failed
-		a.own.End()
+	case c.record.Response != nil && !c.closed && !c.responded:
+		respbody.Close(c.record.Response, c.own.Ender())
+	case c.record.Response == nil && c.own != nil: // nothing was sent, or it failed
+		c.own.End()
 	}
-	if a.unsent != nil {
-		a.unsent.Close() // may panic
+	if c.unsent != nil {
+		c.unsent.Close() // may panic
 	}
 }
 
@@ -91,70 +89,70 @@ func (a *attempt) failure() failure {
 }
 
 // waitTurn waits until the attempt may be sent.
-func (a *attempt) waitTurn(c *call) error {
-	if a.record.Number == 1 {
-		if err := c.acquireInitial(&a.permit); err != nil {
-			return c.refuse(StopQuota, err, a.before)
+func (c *call) waitTurn() error {
+	if c.record.Number == 1 {
+		if err := c.acquireInitial(&c.permit); err != nil {
+			return c.refuse(StopQuota, err, c.before)
 		}
 	}
-	if err := c.admit(&a.permit); err != nil {
-		return c.refuse(StopRateLimit, err, a.before)
+	if err := c.admit(&c.permit); err != nil {
+		return c.refuse(StopRateLimit, err, c.before)
 	}
-	a.record.Waited = a.permit.waited
+	c.record.Waited = c.permit.waited
 	return nil
 }
 
 // prepare makes the request that is sent. The first attempt sends the caller's
 // request itself if nothing in it has to differ.
-func (a *attempt) prepare(c *call) error {
+func (c *call) prepare() error {
 	if why := c.caller.ended(); why != nil { // the wait may have been long
-		return c.cancellation(why, a.before)
+		return c.cancellation(why, c.before)
 	}
 	timeout, timed := c.attemptTimeout()
 	nested := c.options != nil && c.options.attempt > 0 // in an attempt of another Transport
 	ownContext := timed || c.config.stall > 0 || c.config.mayHang(c.caller.Context) && c.mayRetry(1)
-	if a.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext && c.key == "" {
-		a.out = c.req
+	if c.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext && c.key == "" {
+		c.out = c.req
 		c.body.Take()
 		return nil
 	}
 	ctx := c.caller.Context
-	if a.record.Number > 1 || nested {
-		a.marked = newRecordContext(ctx, c.req, c.options, a.record.Number)
-		ctx = a.marked
+	if c.record.Number > 1 || nested {
+		c.marked = newRecordContext(ctx, c.req, c.options, c.record.Number)
+		ctx = c.marked
 	}
 	if c.config.prepare != nil && c.caller.onlyCancel() {
 		ctx = retrier.WithWaiting(ctx, c.caller.waiting())
 	}
 	if ownContext {
-		a.own = respbody.NewContext(ctx, timeout, c.config.stall)
-		ctx = a.own
+		c.own = respbody.NewContext(ctx, timeout, c.config.stall)
+		ctx = c.own
 	}
-	a.out = a.copyRequest(c, ctx)
-	c.body.Attach(a.out)
+	c.out = c.copyRequest(ctx)
+	c.body.Attach(c.out)
 	if c.key != "" {
-		a.header(c).Set(keyHeader, c.key)
+		c.header().Set(keyHeader, c.key)
 	}
-	if a.out.Body != nil && a.out.Body != http.NoBody {
-		a.unsent = a.out.Body
+	if c.out.Body != nil && c.out.Body != http.NoBody {
+		c.unsent = c.out.Body
 	}
 	if c.config.sdkHeaders && !c.outerRetries() && (c.config.prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
-		a.setRetryHeaders(c)
+		c.setRetryHeaders()
 	}
 	if c.config.prepare != nil {
-		return a.runPrepare(c)
+		return c.runPrepare()
 	}
 	return nil
 }
 
 // copyRequest returns a copy of the caller's request. Its headers are a copy
 // too if Prepare may change them.
-func (a *attempt) copyRequest(c *call, ctx context.Context) *http.Request {
+func (c *call) copyRequest(ctx context.Context) *http.Request {
 	switch {
 	case c.config.prepare != nil:
 		return c.cloneRequest(ctx)
-	case a.own != nil:
-		return a.own.Copy(c.req)
+	case c.own != nil:
+		return c.own.Copy(c.req)
 	}
 	return c.req.WithContext(ctx)
 }
@@ -169,43 +167,43 @@ func (c *call) cloneRequest(ctx context.Context) *http.Request {
 }
 
 // setRetryHeaders sets the retry headers of the AWS SDKs.
-func (a *attempt) setRetryHeaders(c *call) {
+func (c *call) setRetryHeaders() {
 	if c.invocation == "" {
 		c.invocation = awsproto.NewInvocationID()
 	}
-	awsproto.SetRetryHeaders(a.header(c), c.invocation, a.record.Number, c.maxAttempts())
+	awsproto.SetRetryHeaders(c.header(), c.invocation, c.record.Number, c.maxAttempts())
 }
 
 // header returns the header of out, which may be changed.
-func (a *attempt) header(c *call) http.Header {
+func (c *call) header() http.Header {
 	if c.config.prepare == nil { // it may be the caller's
-		a.out.Header = a.out.Header.Clone()
+		c.out.Header = c.out.Header.Clone()
 	}
-	if a.out.Header == nil {
-		a.out.Header = make(http.Header)
+	if c.out.Header == nil {
+		c.out.Header = make(http.Header)
 	}
-	return a.out.Header
+	return c.out.Header
 }
 
 // runPrepare calls Prepare.
-func (a *attempt) runPrepare(c *call) error {
-	body, length := a.out.Body, a.out.ContentLength
-	err := c.config.prepare(a.out, a.record.Number)
+func (c *call) runPrepare() error {
+	body, length := c.out.Body, c.out.ContentLength
+	err := c.config.prepare(c.out, c.record.Number)
 	if err != nil && retrier.IsNil(err) {
 		err = fmt.Errorf("it returned a nil %T as its error", err)
 	}
-	replaced := !same(a.out.Body, body)
-	if replaced && a.out.Body != nil {
-		a.out.Body.Close()
+	replaced := !same(c.out.Body, body)
+	if replaced && c.out.Body != nil {
+		c.out.Body.Close()
 	}
-	if err == nil && (replaced || a.out.ContentLength != length) {
+	if err == nil && (replaced || c.out.ContentLength != length) {
 		err = errors.New("it replaced the request's body or its length, which it must not")
 	}
 	if err != nil {
-		return a.prepareError(c, err)
+		return c.prepareError(err)
 	}
 	if why := c.caller.ended(); why != nil { // Prepare may have taken long
-		return c.cancellation(why, a.before)
+		return c.cancellation(why, c.before)
 	}
 	return nil
 }
@@ -213,16 +211,16 @@ func (a *attempt) runPrepare(c *call) error {
 // prepareError returns the error of a call that an error of Prepare ends. If that
 // is not an *Error with a Stop, and the caller's context has ended, Prepare
 // failed because of that. prepareError calls the observers.
-func (a *attempt) prepareError(c *call, err error) error {
+func (c *call) prepareError(err error) error {
 	stop, chosen := StopPermanent, false
 	if own := (*Error)(nil); errors.As(err, &own) && own.Stop != "" && own.Err != nil {
 		stop, chosen, err = own.Stop, true, own.Err
 	}
-	err = a.before.failure.after(fmt.Errorf("error from Prepare: %w", err))
+	err = c.before.failure.after(fmt.Errorf("error from Prepare: %w", err))
 	if why := c.caller.ended(); why != nil && !chosen {
 		stop, err = c.caller.stop(why), interruption(c.caller.Context, why, err)
 	}
-	return c.reportUnsent(a.before.error(stop, err))
+	return c.reportUnsent(c.before.error(stop, err))
 }
 
 // same reports whether a and b are one body.
@@ -234,45 +232,45 @@ func same(a, b io.ReadCloser) bool {
 }
 
 // send sends the request.
-func (a *attempt) send(c *call) {
+func (c *call) send() {
 	if c.observed {
-		a.record.Start = time.Now()
+		c.record.Start = time.Now()
 	}
-	a.unsent, a.permit.sendToken = nil, false
-	a.via = a.route(c)
-	if a.own == nil {
-		a.record.Response, a.record.Err = a.via.RoundTrip(a.out)
+	c.unsent, c.permit.sendToken = nil, false
+	c.via = c.route()
+	if c.own == nil {
+		c.record.Response, c.record.Err = c.via.RoundTrip(c.out)
 		return
 	}
-	resp, err := a.own.Send(a.via, a.out)
-	if resp != nil && resp.Request == a.out {
-		resp.Request = a.shownRequest(c)
+	resp, err := c.own.Send(c.via, c.out)
+	if resp != nil && resp.Request == c.out {
+		resp.Request = c.shownRequest()
 	}
-	a.record.Response, a.record.Err = resp, err
+	c.record.Response, c.record.Err = resp, err
 }
 
 // route returns what sends the request: Base, or a copy of it whose connections
 // did not fail.
-func (a *attempt) route(c *call) http.RoundTripper {
+func (c *call) route() http.RoundTripper {
 	switch {
-	case c.config.conns == nil || !neterr.Serves(a.out.URL):
+	case c.config.conns == nil || !neterr.Serves(c.out.URL):
 		return c.config.base
-	case a.permit.freshConn:
-		return c.config.conns.Single(a.out.URL)
+	case c.permit.freshConn:
+		return c.config.conns.Single(c.out.URL)
 	}
-	return c.config.conns.For(a.out.URL)
+	return c.config.conns.For(c.out.URL)
 }
 
 // receive makes sure that Base returned either a response or an error.
-func (a *attempt) receive(c *call) {
-	r := &a.record
+func (c *call) receive() {
+	r := &c.record
 	if r.Err != nil && retrier.IsNil(r.Err) { // its methods may panic
 		r.Err = fmt.Errorf("awsretry: Base returned a nil %T as its error", r.Err)
 	}
 	switch {
 	case r.Err != nil && r.Response != nil:
 		if r.Response.Body != nil {
-			respbody.Close(r.Response, a.own.Ender())
+			respbody.Close(r.Response, c.own.Ender())
 		}
 		r.Response = nil
 	case r.Err == nil && r.Response == nil:
@@ -281,19 +279,19 @@ func (a *attempt) receive(c *call) {
 		r.Response.Body = http.NoBody
 	}
 	if r.Response != nil && c.config.conns != nil {
-		c.config.conns.Saw(a.out, r.Response.ProtoMajor)
+		c.config.conns.Saw(c.out, r.Response.ProtoMajor)
 	}
 }
 
 // shownRequest returns out without the attempt's own context, which ends with
 // the response body. The caller may use the context of the response's request
 // for longer.
-func (a *attempt) shownRequest(c *call) *http.Request {
+func (c *call) shownRequest() *http.Request {
 	switch {
-	case a.own == nil:
-		return a.out
-	case a.marked == nil && c.config.prepare == nil && !c.config.sdkHeaders && c.key == "":
+	case c.own == nil:
+		return c.out
+	case c.marked == nil && c.config.prepare == nil && !c.config.sdkHeaders && c.key == "":
 		return c.req
 	}
-	return a.out.WithContext(a.own.Parent)
+	return c.out.WithContext(c.own.Parent)
 }

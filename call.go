@@ -9,8 +9,8 @@ import (
 	"example.com/awsretry/internal/replay"
 )
 
-// A call is one RoundTrip: what its attempts share. It lives on the goroutine's
-// stack.
+// A call is one RoundTrip: what its attempts share, and the present attempt. It
+// lives on the goroutine's stack.
 type call struct {
 	kind      callKind
 	config    *config
@@ -21,6 +21,8 @@ type call struct {
 	observed  bool // there are observers
 	patient   bool // it waits for retry tokens that other calls may put back
 	limit     int  // MaxAttempts instead of the config's; 0 means the config's
+
+	attempt // the present one; a new value for each
 
 	body       replay.Body
 	key        string // the Idempotency-Key that it sets, or ""
@@ -36,8 +38,8 @@ const (
 	loopCall                  // another library sends the attempts, see loop
 )
 
-// own makes c the call of req. From here on, end closes the request's body.
-func (c *call) own(req *http.Request) {
+// take makes c the call of req. From here on, end closes the request's body.
+func (c *call) take(req *http.Request) {
 	c.req, c.caller = req, callerOf(req)
 	c.body.Own(req)
 }

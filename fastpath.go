@@ -139,15 +139,14 @@ func (f *fastPath) joinPartition(req *http.Request) (p *partition) {
 	return f.config.partitionOf(req, nil)
 }
 
-// handOver makes c the call of the request that was sent, and a its first
-// attempt.
-func (f *fastPath) handOver(c *call, a *attempt, req *http.Request) {
+// handOver makes c the call of the request that was sent, after its first attempt.
+func (f *fastPath) handOver(c *call, req *http.Request) {
 	c.config, c.req, c.caller = f.config, req, callerOf(req)
 	c.body.Sent(req, f.memory)
 	if c.partition = f.partition; c.partition == nil {
 		c.partition = f.findPartition(req)
 	}
-	a.begin(c, 1)
-	a.out, a.own, a.via, a.permit.sendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
-	a.record.Response, a.record.Err = f.resp, f.err
+	c.start(1, past{})
+	c.out, c.own, c.via, c.permit.sendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
+	c.record.Response, c.record.Err = f.resp, f.err
 }

@@ -35,7 +35,6 @@ func init() {
 // NestedRetries, RetryAfter, KeepConnections and Resume.
 type loop struct {
 	call      call
-	attempt   attempt
 	alone     bool // see sdkloop.New
 	undecided bool // the attempt has an outcome, and there is no decision on it
 	follows   bool // the next Wait is for another attempt
@@ -56,7 +55,7 @@ func (t *Transport) newLoop(req *http.Request, alone bool) (*loop, error) {
 	if alone {
 		c.observed, c.limit = false, math.MaxInt
 	}
-	l.attempt.begin(c, 1)
+	c.start(1, past{})
 	return l, nil
 }
 
@@ -65,8 +64,8 @@ func (t *Transport) newLoop(req *http.Request, alone bool) (*loop, error) {
 // have lowered.
 func (l *loop) LimitAttempts(n int) int {
 	l.call.limit = cmp.Or(n, l.call.limit)
-	l.attempt.record.MaxAttempts = l.call.maxAttempts()
-	return l.attempt.record.MaxAttempts
+	l.call.attempt.record.MaxAttempts = l.call.maxAttempts()
+	return l.call.attempt.record.MaxAttempts
 }
 
 // Wait waits until the next attempt may be sent: until no shared Retry-After is
@@ -74,19 +73,19 @@ func (l *loop) LimitAttempts(n int) int {
 // also draws Quota.InitialCost. It returns an *Error if the attempt must not be
 // sent. With RateLimit.FailFast that may be an attempt that Decide announced.
 func (l *loop) Wait() error {
-	a, c := &l.attempt, &l.call
+	c := &l.call
 	if l.follows {
-		a.advance(c)
+		c.advance()
 		l.follows = false
 	}
-	if err := a.waitTurn(c); err != nil {
+	if err := c.waitTurn(); err != nil {
 		return err
 	}
 	if why := c.caller.ended(); why != nil {
-		return c.cancellation(why, a.before)
+		return c.cancellation(why, c.before)
 	}
 	if c.observed {
-		a.record.Start = time.Now()
+		c.record.Start = time.Now()
 	}
 	if l.alone {
 		l.keepTokens()
@@ -96,7 +95,7 @@ func (l *loop) Wait() error {
 
 // keepTokens makes End keep what the attempt took, because it is sent.
 func (l *loop) keepTokens() {
-	p := &l.attempt.permit
+	p := &l.call.attempt.permit
 	p.sendToken = false
 	if !p.lent {
 		p.retryTokens = 0
@@ -110,22 +109,22 @@ func (l *loop) keepTokens() {
 // succeeded.
 func (l *loop) Classify(resp *http.Response, code string, err error) Class {
 	l.keepTokens()
-	a, c := &l.attempt, &l.call
-	a.record.Response, a.record.Code, a.record.Err = bodiless(resp), code, err
+	c := &l.call
+	c.record.Response, c.record.Code, c.record.Err = bodiless(resp), code, err
 	if resp != nil {
-		a.record.Err = nil
+		c.record.Err = nil
 	}
-	if a.record.Response == nil && a.record.Err == nil {
-		a.record.Class, a.record.MaybeExecuted = Success, a.before.maybeExecuted
+	if c.record.Response == nil && c.record.Err == nil {
+		c.record.Class, c.record.MaybeExecuted = Success, c.before.maybeExecuted
 	} else {
-		a.classifyOutcome(c)
+		c.classifyOutcome()
 	}
 	l.undecided = true
-	return a.record.Class
+	return c.record.Class
 }
 
 // Fault returns an error if Policy returned an undefined class.
-func (l *loop) Fault() error { return l.attempt.fault }
+func (l *loop) Fault() error { return l.call.attempt.fault }
 
 // bodiless returns a copy of resp without the body, which is the other
 // library's.
@@ -140,14 +139,14 @@ func bodiless(resp *http.Response) *http.Response {
 
 // SetClass replaces the class that Classify returned.
 func (l *loop) SetClass(class Class) {
-	a := &l.attempt
+	a := &l.call.attempt
 	a.record.Class = class
 	a.record.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
 }
 
 // Settle updates what later attempts and other calls use: the retry token
 // bucket, the rate limiter and a shared Retry-After.
-func (l *loop) Settle() { l.attempt.settle(&l.call) }
+func (l *loop) Settle() { l.call.settle() }
 
 // Decide decides whether another attempt follows, draws the tokens for it, and
 // calls the observers. With Quota.Wait it waits for the tokens. If why is not
@@ -155,31 +154,31 @@ func (l *loop) Settle() { l.attempt.settle(&l.call) }
 // follows after delay. If stop is StopQuota and LongPoll asks for it, the
 // caller must sleep for delay before the call ends.
 func (l *loop) Decide(why Stop) (delay time.Duration, stop Stop) {
-	a, c := &l.attempt, &l.call
-	a.record.Asked = a.findDelay(c) // Settle may have been left to another loop
-	waited := time.Duration(0)      // of the delay
+	c := &l.call
+	c.record.Asked = c.findDelay() // Settle may have been left to another loop
+	waited := time.Duration(0)     // of the delay
 	if why != "" {
-		a.stopAt(why)
-	} else if a.decide(c) && a.unpaid > 0 {
-		left, err := a.pay(c)
-		if waited = a.record.Delay - left; err != nil {
-			a.endWaiting(c, err)
+		c.stopAt(why)
+	} else if c.decide() && c.unpaid > 0 {
+		left, err := c.pay()
+		if waited = c.record.Delay - left; err != nil {
+			c.endWaiting(err)
 		}
 	}
-	l.undecided, l.follows = false, a.record.Stop == ""
-	a.report(c)
-	return max(a.record.Delay-waited, 0), a.record.Stop
+	l.undecided, l.follows = false, c.record.Stop == ""
+	c.report()
+	return max(c.record.Delay-waited, 0), c.record.Stop
 }
 
 // Detach takes the tokens that Decide drew out of a loop for one attempt alone.
 // If the next attempt succeeds, putBack must be called. It puts the tokens
 // back, less those that Settle puts back for the success of a first attempt.
 func (l *loop) Detach() (putBack func()) {
-	a, c := &l.attempt, &l.call
-	tokens := a.next.retryTokens
-	a.next.release(false)
+	c := &l.call
+	tokens := c.next.retryTokens
+	c.next.release(false)
 	if c.partition.limiter != nil {
-		a.permit.sendTime = c.partition.limiter.sendTime()
+		c.permit.sendTime = c.partition.limiter.sendTime()
 	}
 	return func() { c.partition.quota.giveBack(max(tokens-c.config.increment, 0)) }
 }
@@ -192,17 +191,17 @@ func (l *loop) End() {
 		return
 	}
 	l.ended = true
-	a, c := &l.attempt, &l.call
+	c := &l.call
 	defer c.end()
 	c.responded = true
-	if l.alone && !a.permit.sendToken { // Settle ends a request that was sent
-		inFlight := a.permit.inFlight
-		a.permit.inFlight = false
-		defer func() { a.permit.inFlight = inFlight }()
+	if l.alone && !c.permit.sendToken { // Settle ends a request that was sent
+		inFlight := c.permit.inFlight
+		c.permit.inFlight = false
+		defer func() { c.permit.inFlight = inFlight }()
 	}
-	a.end(c)
+	c.endAttempt()
 	if l.undecided {
-		l.Decide(cmp.Or(a.final(c), StopPermanent))
+		l.Decide(cmp.Or(c.final(), StopPermanent))
 	}
 }
 
@@ -217,10 +216,9 @@ func (t *Transport) delayAfter(record Attempt) (time.Duration, error) {
 	}
 	c := call{
 		kind: loopCall, config: config, req: record.Request, options: optionsOf(record.Request.Context()),
-		caller: callerOf(record.Request),
+		caller: callerOf(record.Request), attempt: attempt{record: record},
 	}
-	a := attempt{record: record}
-	a.record.Number = max(record.Number, 1)
-	a.record.Asked = a.findDelay(&c)
-	return a.nextDelay(&c), nil
+	c.record.Number = max(record.Number, 1)
+	c.record.Asked = c.findDelay()
+	return c.nextDelay(), nil
 }

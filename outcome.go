@@ -15,31 +15,31 @@ import (
 )
 
 // classify determines the error code and the class of the outcome.
-func (a *attempt) classify(c *call) {
-	if a.record.Err == nil {
-		a.record.Code = a.findCode(c)
+func (c *call) classify() {
+	if c.record.Err == nil {
+		c.record.Code = c.findCode()
 	}
-	a.classifyOutcome(c)
+	c.classifyOutcome()
 }
 
 // classifyOutcome determines the class of an outcome whose error code is known.
-func (a *attempt) classifyOutcome(c *call) {
+func (c *call) classifyOutcome() {
 	switch {
-	case a.record.Err == nil:
-		a.record.Class = a.classOf(c)
+	case c.record.Err == nil:
+		c.record.Class = c.classOf()
 	case c.caller.ended() != nil:
-		a.record.Class, a.canceled = Permanent, true
-		if neterr.RequestCanceled(a.record.Err) {
-			a.record.Err = c.caller.ended() // which Request.Cancel does not tell
+		c.record.Class, c.canceled = Permanent, true
+		if neterr.RequestCanceled(c.record.Err) {
+			c.record.Err = c.caller.ended() // which Request.Cancel does not tell
 		}
 	case c.body.Err() != nil:
-		a.record.Class = Permanent
+		c.record.Class = Permanent
 	default:
-		a.record.Class = a.classOf(c)
+		c.record.Class = c.classOf()
 	}
-	a.record.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
-	if !a.record.Start.IsZero() {
-		a.record.Elapsed = time.Since(a.record.Start)
+	c.record.MaybeExecuted = c.before.maybeExecuted || c.mayHaveExecuted()
+	if !c.record.Start.IsZero() {
+		c.record.Elapsed = time.Since(c.record.Start)
 	}
 }
 
@@ -64,23 +64,23 @@ func (a *attempt) mayHaveExecuted() bool {
 
 // classOf returns the class by the policy. If the policy makes no sense, it
 // sets fault.
-func (a *attempt) classOf(c *call) Class {
+func (c *call) classOf() Class {
 	policy := c.config.policy
 	if c.options != nil && c.options.hasPolicy {
 		policy = c.options.policy
 	}
 	if policy == nil {
-		return DefaultPolicy(&a.record)
+		return DefaultPolicy(&c.record)
 	}
-	shown := a.record // the policy may keep the pointer; a stays on the stack
+	shown := c.record // the policy may keep the pointer; a stays on the stack
 	class := policy(&shown)
 	if class < Success || class > Throttled {
-		a.fault = fmt.Errorf(
+		c.fault = fmt.Errorf(
 			"awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)
 		return Permanent
 	}
-	if class == Success && a.record.Err != nil {
-		a.fault = fmt.Errorf("awsretry: Policy returned success for an attempt without a response: %w", a.record.Err)
+	if class == Success && c.record.Err != nil {
+		c.fault = fmt.Errorf("awsretry: Policy returned success for an attempt without a response: %w", c.record.Err)
 		return Permanent
 	}
 	return class
@@ -99,8 +99,8 @@ const (
 // findCode returns the AWS error code of the response, or "". It reads a body
 // ahead that may have one or that Peek asks for, and leaves it whole and as
 // compressed as it is.
-func (a *attempt) findCode(c *call) string {
-	resp := a.record.Response
+func (c *call) findCode() string {
+	resp := c.record.Response
 	hidden := resp.StatusCode == http.StatusOK && awsproto.MayHideError(c.req)
 	failed := resp.StatusCode >= 400
 	peek := c.peekAt(resp)
@@ -109,7 +109,7 @@ func (a *attempt) findCode(c *call) string {
 	}
 	code := awsproto.HeaderCode(resp.Header)
 	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.retryAfter != nil || c.config.peek != nil
-	if !wanted || resp.Body == http.NoBody || !respbody.Readable(resp.Header) || !a.readsAhead(c) {
+	if !wanted || resp.Body == http.NoBody || !respbody.Readable(resp.Header) || !c.readsAhead() {
 		return code
 	}
 	limit, enough := awsproto.MaxErrorBody, (func([]byte) bool)(nil)
@@ -119,25 +119,25 @@ func (a *attempt) findCode(c *call) string {
 	if peek != nil {
 		limit, enough = maxPeek, peek.until(enough)
 	}
-	a.record.Response, a.ahead = respbody.Read(resp, limit, enough)
-	if !a.ahead.Ended() {
-		a.waitForCode(c, enough != nil)
+	c.record.Response, c.ahead = respbody.Read(resp, limit, enough)
+	if !c.ahead.Ended() {
+		c.waitForCode(enough != nil)
 	}
-	a.hung = !a.ahead.Ended()
-	body := a.ahead.Plain(limit)
+	c.hung = !c.ahead.Ended()
+	body := c.ahead.Plain(limit)
 	if c.config.peek != nil {
-		a.record.Body = body
+		c.record.Body = body
 	}
 	switch {
 	case peek == nil:
-	case a.hung && c.caller.ended() == nil:
-		a.lose(a.own.Explain(context.DeadlineExceeded))
+	case c.hung && c.caller.ended() == nil:
+		c.lose(c.own.Explain(context.DeadlineExceeded))
 		return ""
-	case a.hung:
+	case c.hung:
 	case peek.panicked != nil:
 		panic(peek.panicked)
-	case a.ahead.Err() != nil:
-		a.lose(a.ahead.Err())
+	case c.ahead.Err() != nil:
+		c.lose(c.ahead.Err())
 		return ""
 	}
 	if code == "" && (failed || hidden) {
@@ -195,10 +195,10 @@ func (p *peek) until(other func([]byte) bool) func([]byte) bool {
 // attempt is read for Outcome, unless the body of an attempt before it hung. A
 // body is not read while the caller is still writing a one-shot request body,
 // which the response may depend on.
-func (a *attempt) readsAhead(c *call) bool {
-	paced := c.partition.limiter != nil && 0 < a.record.Response.ContentLength
+func (c *call) readsAhead() bool {
+	paced := c.partition.limiter != nil && 0 < c.record.Response.ContentLength
 	switch {
-	case !c.mayRetry(1) && !paced, a.before.hung && !c.mayRetry(a.record.Number):
+	case !c.mayRetry(1) && !paced, c.before.hung && !c.mayRetry(c.record.Number):
 		return false
 	}
 	return c.body.Quiet(c.caller.waiting(), uploadWait) && (paced || c.body.Replayable())
@@ -207,121 +207,121 @@ func (a *attempt) readsAhead(c *call) bool {
 // waitForCode waits until the body is read ahead. What a 2xx hides has no limit:
 // for a large copy, Amazon S3 begins its document at once and ends it after
 // minutes.
-func (a *attempt) waitForCode(c *call, hidden bool) {
+func (c *call) waitForCode(hidden bool) {
 	ctx := c.caller.waiting()
-	limit, ok := a.own.Left()
+	limit, ok := c.own.Left()
 	if !hidden && (!ok || limit > codeWait) {
 		limit, ok = codeWait, true
 	}
 	if ok {
-		if !a.ahead.Wait(ctx, limit) && hidden {
-			a.ahead.Wait(ctx, codeWait) // the Read that AttemptTimeout has ended
+		if !c.ahead.Wait(ctx, limit) && hidden {
+			c.ahead.Wait(ctx, codeWait) // the Read that AttemptTimeout has ended
 		}
 	} else {
-		a.ahead.Settle(ctx)
+		c.ahead.Settle(ctx)
 	}
 }
 
 // findDelay returns the delay that the response asks for, or 0.
-func (a *attempt) findDelay(c *call) time.Duration {
-	if a.record.Response == nil || !a.record.Class.Retryable() || c.config.ignoreRetryAfter {
+func (c *call) findDelay() time.Duration {
+	if c.record.Response == nil || !c.record.Class.Retryable() || c.config.ignoreRetryAfter {
 		return 0
 	}
 	if c.config.retryAfter != nil && c.kind != loopCall {
 		var body []byte
-		if a.ahead != nil {
-			body = a.ahead.Plain(awsproto.MaxErrorBody)
+		if c.ahead != nil {
+			body = c.ahead.Plain(awsproto.MaxErrorBody)
 		}
-		if asked, ok := c.config.retryAfter(a.record.Response, body); ok {
+		if asked, ok := c.config.retryAfter(c.record.Response, body); ok {
 			return max(asked, 0)
 		}
 	}
-	if len(a.record.Response.Header["Retry-After"]) == 0 {
+	if len(c.record.Response.Header["Retry-After"]) == 0 {
 		return 0
 	}
-	asked, _ := awsproto.RetryAfter(a.record.Response.Header, time.Now())
+	asked, _ := awsproto.RetryAfter(c.record.Response.Header, time.Now())
 	return asked
 }
 
 // updateLimiter tells the rate limiter the outcome. Throttling that an announced
 // limit explains does not change the send rate.
-func (a *attempt) updateLimiter(c *call) {
-	limiter, sent, throttled := c.partition.limiter, a.permit.sendTime, a.record.Class == Throttled
-	if c.config.limits == nil || a.record.Response == nil {
+func (c *call) updateLimiter() {
+	limiter, sent, throttled := c.partition.limiter, c.permit.sendTime, c.record.Class == Throttled
+	if c.config.limits == nil || c.record.Response == nil {
 		limiter.updateAt(sent, throttled)
 	} else {
 		explained := limiter.announce(sent, announcement{
-			limits: c.config.limits(a.record.Response), throttled: throttled, retryAfter: a.record.Asked,
-			free: throttled || announced.Free(a.record.Response.StatusCode, a.record.Response.Header),
+			limits: c.config.limits(c.record.Response), throttled: throttled, retryAfter: c.record.Asked,
+			free: throttled || announced.Free(c.record.Response.StatusCode, c.record.Response.Header),
 		})
 		limiter.count(sent, throttled && !explained)
 	}
-	a.permit.inFlight = false
+	c.permit.inFlight = false
 }
 
 // settle updates what later attempts and other calls use: the buckets, the gate
 // and the connections.
-func (a *attempt) settle(c *call) {
-	err := a.record.Err
-	if c.config.conns != nil && a.sent() && !a.canceled && neterr.TimedOut(err) && !neterr.DialFailed(err) {
+func (c *call) settle() {
+	err := c.record.Err
+	if c.config.conns != nil && c.sent() && !c.canceled && neterr.TimedOut(err) && !neterr.DialFailed(err) {
 		// Later requests would use it too, even if this one is not retried.
-		a.abandoned = c.config.conns.Abandon(a.out.URL, a.via)
+		c.abandoned = c.config.conns.Abandon(c.out.URL, c.via)
 	}
-	a.record.Asked = a.findDelay(c)
-	if c.partition.limiter != nil && !a.canceled {
-		a.updateLimiter(c)
+	c.record.Asked = c.findDelay()
+	if c.partition.limiter != nil && !c.canceled {
+		c.updateLimiter()
 	}
 	switch {
-	case a.record.Number > 1:
-	case a.record.Class == Success:
+	case c.record.Number > 1:
+	case c.record.Class == Success:
 		c.partition.quota.Release(c.config.increment)
 	default:
 		c.partition.quota.sawCall()
 	}
-	if c.kind != restCall || a.record.Class.Retryable() { // or else the body releases them
-		a.permit.release(a.permit.lent && a.record.Class == Success)
+	if c.kind != restCall || c.record.Class.Retryable() { // or else the body releases them
+		c.permit.release(c.permit.lent && c.record.Class == Success)
 	}
-	if c.config.shareRetryAfter && 0 < a.record.Asked && a.record.Asked <= c.config.maxRetryAfter {
-		c.partition.gate.Close(time.Now(), a.record.Asked, c.config.spread.of(a.record.Asked))
+	if c.config.shareRetryAfter && 0 < c.record.Asked && c.record.Asked <= c.config.maxRetryAfter {
+		c.partition.gate.Close(time.Now(), c.record.Asked, c.config.spread.of(c.record.Asked))
 		c.partition.share.signal()
 	}
-	if a.record.Class == Throttled {
+	if c.record.Class == Throttled {
 		c.partition.share.signal()
 	}
 }
 
 // report calls the observers, once. An attempt whose response body broke off is
 // reported again only if no attempt follows it.
-func (a *attempt) report(c *call) {
-	broke := c.kind == restCall && !a.sent()
-	if !c.observed || a.reported || broke && a.record.Stop == "" {
+func (c *call) report() {
+	broke := c.kind == restCall && !c.sent()
+	if !c.observed || c.reported || broke && c.record.Stop == "" {
 		return
 	}
-	a.reported = true
-	c.observe(a.record)
+	c.reported = true
+	c.observe(c.record)
 }
 
 // finish returns the last response, or an error.
-func (a *attempt) finish(c *call) (*http.Response, error) {
-	if a.ahead != nil && !a.closed && a.fault == nil && !a.settleBody(c) {
-		a.giveUp(c)
+func (c *call) finish() (*http.Response, error) {
+	if c.ahead != nil && !c.closed && c.fault == nil && !c.settleBody() {
+		c.giveUp()
 	}
-	kept := a.record.Err == nil && !a.closed && a.fault == nil
-	if kept && (a.record.Number > 1 || a.record.Class != Success) {
-		a.keepRecord(c)
+	kept := c.record.Err == nil && !c.closed && c.fault == nil
+	if kept && (c.record.Number > 1 || c.record.Class != Success) {
+		c.keepRecord()
 	}
-	a.report(c)
-	if a.record.Stop == StopQuota && a.record.Delay > 0 {
-		a.sleepKeeping(c, a.record.Delay) // so that the loop of a long-polling caller does not spin
+	c.report()
+	if c.record.Stop == StopQuota && c.record.Delay > 0 {
+		c.sleepKeeping(c.record.Delay) // so that the loop of a long-polling caller does not spin
 	}
 	switch {
-	case a.fault != nil:
-		return nil, a.error(StopPermanent, a.fault)
+	case c.fault != nil:
+		return nil, c.error(StopPermanent, c.fault)
 	case !kept:
-		return nil, a.error(a.record.Stop, a.lastError(c))
+		return nil, c.error(c.record.Stop, c.lastError())
 	}
 	c.responded = true
-	return a.record.Response, nil
+	return c.record.Response, nil
 }
 
 // error returns the error of a call that ends after a.
@@ -333,25 +333,25 @@ func (a *attempt) error(stop Stop, err error) error {
 // settleBody waits until nothing of the response is being read ahead, so that
 // only the caller uses its body and trailers. It returns false if the caller's
 // context ends first, and the body with it.
-func (a *attempt) settleBody(c *call) bool {
-	a.ahead.Stop()
+func (c *call) settleBody() bool {
+	c.ahead.Stop()
 	ctx := c.caller.Context
-	if !a.ahead.Ended() {
+	if !c.ahead.Ended() {
 		ctx = c.caller.waiting()
 	}
-	return a.ahead.Settle(ctx) && (a.ahead.Err() == nil || c.caller.ended() == nil)
+	return c.ahead.Settle(ctx) && (c.ahead.Err() == nil || c.caller.ended() == nil)
 }
 
 // lastError returns the error of a call that returns no response.
-func (a *attempt) lastError(c *call) error {
+func (c *call) lastError() error {
 	why := c.caller.ended()
-	if why == nil || a.record.Stop != c.caller.stop(why) {
-		return neterr.SchemeMismatch(a.record.Err)
+	if why == nil || c.record.Stop != c.caller.stop(why) {
+		return neterr.SchemeMismatch(c.record.Err)
 	}
-	err := a.record.Err
-	if a.record.Response != nil {
-		err = a.failure().error()
-	} else if last := a.before.failure.error(); last != nil && a.canceled {
+	err := c.record.Err
+	if c.record.Response != nil {
+		err = c.failure().error()
+	} else if last := c.before.failure.error(); last != nil && c.canceled {
 		err = fmt.Errorf("%w; before that: %w", err, last)
 	}
 	return interruption(c.caller.Context, why, err)
@@ -359,27 +359,27 @@ func (a *attempt) lastError(c *call) error {
 
 // reportPanic calls the observers if a hook or Base panicked after the attempt
 // was sent.
-func (a *attempt) reportPanic(c *call) {
-	if !a.sent() || a.reported || !c.observed {
+func (c *call) reportPanic() {
+	if !c.sent() || c.reported || !c.observed {
 		return
 	}
-	a.record.Class = Permanent
-	a.stopAt(StopPermanent)
-	if a.record.Response == nil && a.record.Err == nil {
-		a.record.Err = errPanicked
+	c.record.Class = Permanent
+	c.stopAt(StopPermanent)
+	if c.record.Response == nil && c.record.Err == nil {
+		c.record.Err = errPanicked
 	}
-	a.report(c)
+	c.report()
 }
 
 var errPanicked = errors.New("awsretry: Base panicked")
 
 // giveUp stops and discards the response: the caller's context has ended, and
 // the body with it.
-func (a *attempt) giveUp(c *call) {
-	a.stopAt(c.interrupted())
-	if a.record.Response != nil {
-		a.closed = true
-		respbody.Close(a.record.Response, a.own.Ender())
+func (c *call) giveUp() {
+	c.stopAt(c.interrupted())
+	if c.record.Response != nil {
+		c.closed = true
+		respbody.Close(c.record.Response, c.own.Ender())
 	}
 }
 
@@ -387,27 +387,27 @@ func (a *attempt) giveUp(c *call) {
 func (a *attempt) stopAt(stop Stop) { a.record.Stop, a.record.Delay = stop, 0 }
 
 // sleepKeeping sleeps for d and keeps the response.
-func (a *attempt) sleepKeeping(c *call, d time.Duration) {
-	defer a.own.Hold()()
+func (c *call) sleepKeeping(d time.Duration) {
+	defer c.own.Hold()()
 	c.sleep(d)
 }
 
 // keepRecord stores the record of the last attempt for Outcome, in the context
 // of the response's request. That is our request, or another one that Base sent
 // in its place.
-func (a *attempt) keepRecord(c *call) {
-	sent := a.record.Response.Request
+func (c *call) keepRecord() {
+	sent := c.record.Response.Request
 	var known *recordContext
 	if sent != nil {
 		known, _ = sent.Context().Value(recordKey{}).(*recordContext)
 	}
-	if sent == nil || known != nil && known != a.marked { // none, or one of another call
-		sent, known = a.shownRequest(c), a.marked
+	if sent == nil || known != nil && known != c.marked { // none, or one of another call
+		sent, known = c.shownRequest(), c.marked
 	}
 	if known == nil {
-		a.marked = newRecordContext(c.caller.Context, c.req, c.options, 0)
-		sent = sent.WithContext(a.marked)
+		c.marked = newRecordContext(c.caller.Context, c.req, c.options, 0)
+		sent = sent.WithContext(c.marked)
 	}
-	a.record.Response.Request = sent
-	a.marked.set(&a.record)
+	c.record.Response.Request = sent
+	c.marked.set(&c.record)
 }

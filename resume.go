@@ -60,11 +60,11 @@ var errShort = fmt.Errorf("the service sent only a part of the rest: %w", io.Err
 // makeResumable replaces the response's body by one that continues, or by one
 // whose error says why it does not. An outer retry loop makes no difference:
 // its attempt ends with the response.
-func (a *attempt) makeResumable(c *call) {
-	if a.record.Class != Success || c.maxAttempts() <= 1 || c.switchedOff() {
+func (c *call) makeResumable() {
+	if c.record.Class != Success || c.maxAttempts() <= 1 || c.switchedOff() {
 		return
 	}
-	req, resp := c.req, a.record.Response
+	req, resp := c.req, c.record.Response
 	progress, why := byterange.Begin(req, resp)
 	switch {
 	case why == "":
@@ -305,7 +305,7 @@ func (b *resumingBody) request() (*http.Response, error) {
 
 	var c call
 	defer c.end()
-	c.own(req)
+	c.take(req)
 	c.kind, c.patient = restCall, b.progress.Offset() > 0
 	if why := c.caller.ended(); why != nil {
 		return nil, b.fail(b.attempts, c.caller.stop(why), interruption(ctx, why, cause))
@@ -313,28 +313,27 @@ func (b *resumingBody) request() (*http.Response, error) {
 	if err := c.begin(b.config, optionsOf(ctx)); err != nil {
 		return nil, b.explain(err)
 	}
-	var a attempt
-	defer a.reportPanic(&c)
-	defer a.end(&c)
-	a.begin(&c, b.attempts) // the attempt whose body broke off
-	a.record.Err, a.record.Offset = cause, b.progress.Position()
-	a.classify(&c)
-	if !a.decide(&c) || !a.pause(&c) {
-		_, err := a.finish(&c)
+	defer c.reportPanic()
+	defer c.endAttempt()
+	c.start(b.attempts, past{}) // the attempt whose body broke off
+	c.record.Err, c.record.Offset = cause, b.progress.Position()
+	c.classify()
+	if !c.decide() || !c.pause() {
+		_, err := c.finish()
 		return nil, b.explain(err)
 	}
-	a.advance(&c)
-	resp, err := a.run(&c)
-	if a.sent() {
+	c.advance()
+	resp, err := c.run()
+	if c.sent() {
 		b.mu.Lock()
-		b.rest.permit = a.permit.move()
+		b.rest.permit = c.permit.move()
 		b.mu.Unlock()
 	}
 	if err != nil {
 		return nil, b.explain(b.interrupted(err))
 	}
-	b.attempts = a.record.Number
-	stop, err := b.accept(&a, &c, from)
+	b.attempts = c.record.Number
+	stop, err := b.accept(&c, from)
 	if err == nil {
 		return resp, nil
 	}
@@ -345,17 +344,17 @@ func (b *resumingBody) request() (*http.Response, error) {
 	return nil, err
 }
 
-// accept returns an error if the response of a is not the rest from a byte on,
+// accept returns an error if the response of c is not the rest from a byte on,
 // with the reason to stop, and io.EOF if there is no rest.
-func (b *resumingBody) accept(a *attempt, c *call, from int64) (Stop, error) {
-	resp := a.record.Response
+func (b *resumingBody) accept(c *call, from int64) (Stop, error) {
+	resp := c.record.Response
 	switch {
-	case c.caller.ended() != nil && a.record.Stop == c.interrupted():
-		return a.record.Stop, a.lastError(c)
+	case c.caller.ended() != nil && c.record.Stop == c.interrupted():
+		return c.record.Stop, c.lastError()
 	case b.progress.EndsWith(resp) && len(b.resp.Trailer) == 0:
 		return StopSuccess, io.EOF
-	case a.record.Class != Success:
-		return a.record.Stop, fmt.Errorf("the request for the rest failed: %w", a.failure().error())
+	case c.record.Class != Success:
+		return c.record.Stop, fmt.Errorf("the request for the rest failed: %w", c.failure().error())
 	}
 	return StopPermanent, b.progress.Continue(resp, from)
 }

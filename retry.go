@@ -15,41 +15,41 @@ import (
 // decide decides whether another attempt follows, as far as that is known
 // before the delay, and draws the tokens for it. If it returns false, it sets
 // the record's Stop.
-func (a *attempt) decide(c *call) bool {
-	if a.record.Stop = a.final(c); a.record.Stop != "" {
+func (c *call) decide() bool {
+	if c.record.Stop = c.final(); c.record.Stop != "" {
 		return false
 	}
-	delay := a.nextDelay(c)
-	if a.record.Stop = a.tooLate(c, delay); a.record.Stop != "" {
+	delay := c.nextDelay()
+	if c.record.Stop = c.tooLate(delay); c.record.Stop != "" {
 		return false
 	}
-	if a.record.Stop = c.lineTooLong(delay); a.record.Stop != "" {
+	if c.record.Stop = c.lineTooLong(delay); c.record.Stop != "" {
 		c.partition.share.refuseSendToken()
 		return false
 	}
 	switch {
 	case !c.body.Replayable():
-		a.record.Stop = StopBody
-	case !a.draw(c):
-		a.record.Stop = StopQuota
+		c.record.Stop = StopBody
+	case !c.draw():
+		c.record.Stop = StopQuota
 		if c.longPolls() {
-			a.record.Delay = delay
+			c.record.Delay = delay
 		}
 	default:
-		a.record.Delay = delay
+		c.record.Delay = delay
 	}
-	return a.record.Stop == ""
+	return c.record.Stop == ""
 }
 
 // final returns the reason why no attempt can follow this one, or "" if one
 // may.
-func (a *attempt) final(c *call) Stop {
+func (c *call) final() Stop {
 	switch {
-	case a.canceled:
+	case c.canceled:
 		return c.interrupted()
-	case a.record.Class == Success:
+	case c.record.Class == Success:
 		return StopSuccess
-	case !a.record.Class.Retryable():
+	case !c.record.Class.Retryable():
 		return StopPermanent
 	case c.switchedOff():
 		return StopDisabled
@@ -57,9 +57,9 @@ func (a *attempt) final(c *call) Stop {
 		return StopOuterRetry
 	case c.caller.ended() != nil:
 		return c.interrupted()
-	case a.record.Number >= c.maxAttempts():
+	case c.record.Number >= c.maxAttempts():
 		return StopMaxAttempts
-	case a.record.Asked > c.config.maxRetryAfter:
+	case c.record.Asked > c.config.maxRetryAfter:
 		return StopRetryAfter
 	}
 	return ""
@@ -67,16 +67,16 @@ func (a *attempt) final(c *call) Stop {
 
 // nextDelay returns the delay before the next attempt: that of the backoff, but
 // at least the one that the service asked for.
-func (a *attempt) nextDelay(c *call) time.Duration {
-	d := a.backoffDelay(c)
-	if a.record.Response != nil && c.config.revision == Revision2026 {
-		d = awsproto.AmzRetryAfter(a.record.Response.Header, d)
+func (c *call) nextDelay() time.Duration {
+	d := c.backoffDelay()
+	if c.record.Response != nil && c.config.revision == Revision2026 {
+		d = awsproto.AmzRetryAfter(c.record.Response.Header, d)
 	}
-	if a.record.Asked == 0 {
+	if c.record.Asked == 0 {
 		return d
 	}
-	asked := gate.Spread(c.caller.Context, c.config.partitions.spreader, a.record.Asked, c.config.spread.of(a.record.Asked))
-	status := a.record.Response.StatusCode
+	asked := gate.Spread(c.caller.Context, c.config.partitions.spreader, c.record.Asked, c.config.spread.of(c.record.Asked))
+	status := c.record.Response.StatusCode
 	if c.config.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
 		return addSaturating(d, asked)
 	}
@@ -84,7 +84,7 @@ func (a *attempt) nextDelay(c *call) time.Duration {
 }
 
 // backoffDelay returns the delay of the request's backoff.
-func (a *attempt) backoffDelay(c *call) time.Duration {
+func (c *call) backoffDelay() time.Duration {
 	backoff, revision := c.config.backoff, Exponential{}
 	switch {
 	case c.config.dynamoDB != nil && awsproto.DynamoDB(c.req):
@@ -95,13 +95,13 @@ func (a *attempt) backoffDelay(c *call) time.Duration {
 	if c.options != nil && c.options.backoff != nil {
 		backoff = completed(c.options.backoff, revision)
 	}
-	return max(backoff.Delay(a.record.Number-1, a.record.Class, a.before.delay), 0)
+	return max(backoff.Delay(c.record.Number-1, c.record.Class, c.before.delay), 0)
 }
 
 // tooLate returns StopDeadline if the next attempt could not be sent before the
 // deadline, as far as that is known before the delay, and "" otherwise.
-func (a *attempt) tooLate(c *call, delay time.Duration) Stop {
-	wait := addSaturating(delay, a.tokenWait(c))
+func (c *call) tooLate(delay time.Duration) Stop {
+	wait := addSaturating(delay, c.tokenWait())
 	if c.partition.gate.Load() != nil { // the Retry-After of another response may be longer
 		wait = max(wait, c.partition.gate.ClosedFor(time.Now()))
 	}
@@ -130,31 +130,31 @@ func (c *call) lineTooLong(delay time.Duration) Stop {
 }
 
 // tokenWait returns a lower bound on the wait for the retry tokens.
-func (a *attempt) tokenWait(c *call) time.Duration {
+func (c *call) tokenWait() time.Duration {
 	if !c.config.waitTokens {
 		return 0
 	}
-	return c.partition.quota.soonest(c.config.costs.of(a.record.Class))
+	return c.partition.quota.soonest(c.config.costs.of(c.record.Class))
 }
 
 // draw draws the tokens for a retry, and reports whether there may be one. If
 // they have to be waited for, it leaves that to pause.
-func (a *attempt) draw(c *call) bool {
-	cost := c.config.costs.of(a.record.Class)
+func (c *call) draw() bool {
+	cost := c.config.costs.of(c.record.Class)
 	if c.config.waitTokens && cost <= c.config.capacity {
-		a.unpaid = cost
+		c.unpaid = cost
 		return true
 	}
 	if c.partition.quota.lend(c.caller.Context, cost) != nil {
 		c.partition.share.refuse()
-		a.granting = !c.patient && c.partition.share.mayGrant(cost)
-		if (c.patient || a.granting) && cost <= c.config.capacity && c.caller.ended() == nil {
-			a.unpaid = cost
+		c.granting = !c.patient && c.partition.share.mayGrant(cost)
+		if (c.patient || c.granting) && cost <= c.config.capacity && c.caller.ended() == nil {
+			c.unpaid = cost
 			return true
 		}
 		return false
 	}
-	a.next.borrowed(c.partition, cost)
+	c.next.borrowed(c.partition, cost)
 	if cost > 0 {
 		c.partition.share.signal()
 	}
@@ -175,17 +175,17 @@ const (
 
 // pause waits until the next attempt is due, and reports whether it may be
 // sent.
-func (a *attempt) pause(c *call) bool {
-	if a.mayBeRefused(c) {
-		return a.pauseKeeping(c)
+func (c *call) pause() bool {
+	if c.mayBeRefused() {
+		return c.pauseKeeping()
 	}
-	return a.pauseDiscarding(c)
+	return c.pauseDiscarding()
 }
 
 // mayBeRefused reports whether the tokens that the next attempt waits for may
 // come too late. The response is kept until that is known.
-func (a *attempt) mayBeRefused(c *call) bool {
-	if c.config.failFast || a.unpaid > 0 {
+func (c *call) mayBeRefused() bool {
+	if c.config.failFast || c.unpaid > 0 {
 		return true
 	}
 	limiter := c.partition.limiter
@@ -200,17 +200,17 @@ func (a *attempt) mayBeRefused(c *call) bool {
 }
 
 // pauseDiscarding sleeps for the delay while the rest of the response is read.
-func (a *attempt) pauseDiscarding(c *call) bool {
-	left, ok := a.takeBody(c, a.record.Delay)
+func (c *call) pauseDiscarding() bool {
+	left, ok := c.takeBody(c.record.Delay)
 	if !ok {
 		return false
 	}
-	a.report(c)
-	discarded := a.discard(c)
+	c.report()
+	discarded := c.discard()
 	slept := c.sleep(left)
-	a.finishDiscarding(c, discarded, max(drainWait-left, 0))
+	c.finishDiscarding(discarded, max(drainWait-left, 0))
 	if !slept || c.caller.ended() != nil {
-		a.stopAt(c.interrupted())
+		c.stopAt(c.interrupted())
 		return false
 	}
 	return true
@@ -218,45 +218,45 @@ func (a *attempt) pauseDiscarding(c *call) bool {
 
 // pauseKeeping sleeps for the delay and waits for tokens. It keeps the
 // response, which is returned if the tokens are refused.
-func (a *attempt) pauseKeeping(c *call) bool {
-	defer a.own.Hold()()
-	if err := a.waitForTokens(c); err != nil {
-		a.endWaiting(c, err)
+func (c *call) pauseKeeping() bool {
+	defer c.own.Hold()()
+	if err := c.waitForTokens(); err != nil {
+		c.endWaiting(err)
 		return false
 	}
-	if _, ok := a.takeBody(c, 0); !ok {
+	if _, ok := c.takeBody(0); !ok {
 		return false
 	}
-	a.report(c)
-	a.finishDiscarding(c, a.discard(c), drainWait)
+	c.report()
+	c.finishDiscarding(c.discard(), drainWait)
 	return true
 }
 
 // waitForTokens sleeps for the delay and waits for what the next attempt needs.
-func (a *attempt) waitForTokens(c *call) error {
-	left := a.record.Delay
-	if a.unpaid > 0 {
+func (c *call) waitForTokens() error {
+	left := c.record.Delay
+	if c.unpaid > 0 {
 		var err error
-		if left, err = a.pay(c); err != nil {
+		if left, err = c.pay(); err != nil {
 			return err
 		}
 	}
 	if !c.sleep(left) {
 		return c.caller.ended()
 	}
-	return c.admit(&a.next)
+	return c.admit(&c.next)
 }
 
 // pay waits for the retry tokens that draw left to pause. It returns what is left
 // of the delay, of which a wait for a fleet is a part.
-func (a *attempt) pay(c *call) (left time.Duration, err error) {
+func (c *call) pay() (left time.Duration, err error) {
 	start := time.Now()
-	if err := a.acquireInTime(c); err != nil {
+	if err := c.acquireInTime(); err != nil {
 		return 0, err
 	}
-	a.next.borrowed(c.partition, a.unpaid)
-	a.unpaid = 0
-	if left = a.record.Delay; a.granting {
+	c.next.borrowed(c.partition, c.unpaid)
+	c.unpaid = 0
+	if left = c.record.Delay; c.granting {
 		left = max(left-time.Since(start), 0)
 	}
 	if c.outlivesDeadline(left) {
@@ -267,59 +267,59 @@ func (a *attempt) pay(c *call) (left time.Duration, err error) {
 
 // acquireInTime waits for the retry tokens, as long as the delay after it would
 // end before the deadline.
-func (a *attempt) acquireInTime(c *call) error {
+func (c *call) acquireInTime() error {
 	ctx := c.caller.waiting()
 	switch deadline, ok := ctx.Deadline(); {
-	case a.granting:
-		within, end := context.WithTimeoutCause(ctx, a.record.Delay, ErrQuotaExceeded)
+	case c.granting:
+		within, end := context.WithTimeoutCause(ctx, c.record.Delay, ErrQuotaExceeded)
 		defer end()
 		ctx = within
 	case ok:
-		earlier, end := context.WithDeadlineCause(ctx, deadline.Add(-a.record.Delay), errTooLate)
+		earlier, end := context.WithDeadlineCause(ctx, deadline.Add(-c.record.Delay), errTooLate)
 		defer end()
 		ctx = earlier
 	}
-	if a.granting {
-		return c.partition.share.awaitTokens(ctx, a.unpaid)
+	if c.granting {
+		return c.partition.share.awaitTokens(ctx, c.unpaid)
 	}
 	if !c.config.waitTokens {
-		return c.partition.quota.await(ctx, a.unpaid)
+		return c.partition.quota.await(ctx, c.unpaid)
 	}
-	return c.partition.quota.lend(ctx, a.unpaid)
+	return c.partition.quota.lend(ctx, c.unpaid)
 }
 
 // endWaiting ends the call after an error of waitForTokens.
-func (a *attempt) endWaiting(c *call, err error) {
+func (c *call) endWaiting(err error) {
 	switch {
 	case c.caller.ended() != nil:
-		a.giveUp(c)
+		c.giveUp()
 	case errors.Is(err, ErrQuotaExceeded) && !c.config.waitTokens:
-		a.stopAt(StopQuota)
+		c.stopAt(StopQuota)
 	case errors.Is(err, errTooLate), errors.Is(err, ErrQuotaExceeded): // the wait is longer than expected
-		a.stopAt(StopDeadline)
+		c.stopAt(StopDeadline)
 	case errors.Is(err, ErrRateLimited):
-		a.stopAt(StopRateLimit)
+		c.stopAt(StopRateLimit)
 	default:
-		a.giveUp(c)
+		c.giveUp()
 	}
 }
 
 // takeBody takes the request's body from the attempt, for the next one. It
 // returns what is left of the delay. It may end the call, so it requires that
 // the response is not discarded yet.
-func (a *attempt) takeBody(c *call, delay time.Duration) (left time.Duration, ok bool) {
+func (c *call) takeBody(delay time.Duration) (left time.Duration, ok bool) {
 	if !c.body.Copied() {
 		return delay, true
 	}
-	defer a.own.Hold()()
-	waited, ok := c.body.Freeze(c.caller.waiting(), a.patience(c, delay))
+	defer c.own.Hold()()
+	waited, ok := c.body.Freeze(c.caller.waiting(), c.patience(delay))
 	switch {
 	case ok:
 		return max(delay-waited, 0), true
 	case c.caller.ended() != nil:
-		a.giveUp(c)
+		c.giveUp()
 	default:
-		a.stopAt(StopBody)
+		c.stopAt(StopBody)
 	}
 	return 0, false
 }
@@ -328,7 +328,7 @@ func (a *attempt) takeBody(c *call, delay time.Duration) (left time.Duration, ok
 // progress: for the delay, which passes meanwhile, but at least for a second.
 // It leaves half of the time until the deadline, after which the response would
 // be lost.
-func (a *attempt) patience(c *call, delay time.Duration) time.Duration {
+func (c *call) patience(delay time.Duration) time.Duration {
 	limit := max(readWait, delay)
 	if deadline, ok := c.caller.Deadline(); ok {
 		limit = min(limit, max(time.Until(deadline)/2, 1))
@@ -340,34 +340,34 @@ func (a *attempt) patience(c *call, delay time.Duration) time.Duration {
 // connection is used again, and generally not after a transient failure (AWS
 // SDKs and Tools Reference Guide, "Retry behavior"). The 2026 revision always
 // uses it again, unless there was no response.
-func (a *attempt) discard(c *call) *respbody.Discarded {
-	a.next.freshConn = a.needsFreshConn(c)
-	if a.record.Response == nil {
+func (c *call) discard() *respbody.Discarded {
+	c.next.freshConn = c.needsFreshConn()
+	if c.record.Response == nil {
 		return nil
 	}
-	reuse := a.record.Class == Throttled || c.config.revision == Revision2026
-	a.closed = true
-	return respbody.Discard(a.record.Response, reuse, a.own.Ender())
+	reuse := c.record.Class == Throttled || c.config.revision == Revision2026
+	c.closed = true
+	return respbody.Discard(c.record.Response, reuse, c.own.Ender())
 }
 
 // needsFreshConn reports whether the next attempt might otherwise use the
 // connection that failed.
-func (a *attempt) needsFreshConn(c *call) bool {
+func (c *call) needsFreshConn() bool {
 	switch {
 	case c.config.conns == nil,
-		a.record.Class == Throttled,
-		a.record.Class == Transient && c.config.revision == Revision2026,
-		neterr.DialFailed(a.record.Err),
-		neterr.StreamFailed(a.record.Err):
+		c.record.Class == Throttled,
+		c.record.Class == Transient && c.config.revision == Revision2026,
+		neterr.DialFailed(c.record.Err),
+		neterr.StreamFailed(c.record.Err):
 		return false
 	}
-	return !a.abandoned
+	return !c.abandoned
 }
 
 // finishDiscarding waits after the delay until the response is discarded, for
 // at most limit and not up to the deadline.
-func (a *attempt) finishDiscarding(c *call, d *respbody.Discarded, limit time.Duration) {
+func (c *call) finishDiscarding(d *respbody.Discarded, limit time.Duration) {
 	if d != nil {
-		d.Finish(c.caller.waiting(), min(limit, a.patience(c, 0)))
+		d.Finish(c.caller.waiting(), min(limit, c.patience(0)))
 	}
 }

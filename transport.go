@@ -284,19 +284,18 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 func (t *Transport) roundTrip(req *http.Request, fast *fastPath) (*http.Response, error) {
 	var c call
 	defer c.end()
-	var a attempt
-	defer a.reportPanic(&c)
-	defer a.end(&c)
+	defer c.reportPanic()
+	defer c.endAttempt()
 	if fast.sent() {
-		fast.handOver(&c, &a, req)
+		fast.handOver(&c, req)
 	} else if err := t.begin(&c, req, fast.options); err != nil {
 		return nil, err
 	} else {
-		a.begin(&c, 1)
+		c.start(1, past{})
 	}
-	resp, err := a.run(&c)
+	resp, err := c.run()
 	if c.config.resume && err == nil {
-		a.makeResumable(&c)
+		c.makeResumable()
 	}
 	return resp, err
 }
@@ -304,7 +303,7 @@ func (t *Transport) roundTrip(req *http.Request, fast *fastPath) (*http.Response
 // begin sets up the call of a request, whose body the call takes over. If
 // options is nil, they are not known yet.
 func (t *Transport) begin(c *call, req *http.Request, options *callOptions) error {
-	c.own(req)
+	c.take(req)
 	config, err := t.resolve()
 	if err != nil {
 		return err
@@ -316,24 +315,24 @@ func (t *Transport) begin(c *call, req *http.Request, options *callOptions) erro
 }
 
 // run makes the attempt and those that follow it. Afterwards a is the last.
-func (a *attempt) run(c *call) (*http.Response, error) {
+func (c *call) run() (*http.Response, error) {
 	for {
-		if !a.sent() { // the fast path may have sent the first one
-			if err := a.waitTurn(c); err != nil {
+		if !c.sent() { // the fast path may have sent the first one
+			if err := c.waitTurn(); err != nil {
 				return nil, err
 			}
-			if err := a.prepare(c); err != nil {
+			if err := c.prepare(); err != nil {
 				return nil, err
 			}
-			a.send(c)
+			c.send()
 		}
-		a.receive(c)
-		a.classify(c)
-		a.settle(c)
-		if !a.decide(c) || !a.pause(c) {
-			return a.finish(c)
+		c.receive()
+		c.classify()
+		c.settle()
+		if !c.decide() || !c.pause() {
+			return c.finish()
 		}
-		a.advance(c)
+		c.advance()
 	}
 }
 
