@@ -49,7 +49,7 @@ type attempt struct {
 func (c *call) start(number int, before past) {
 	c.attempt = attempt{before: before}
 	c.record.Request, c.record.Partition, c.record.Setting = c.req, c.partition.name, c.config.setting
-	c.record.Number, c.record.MaxAttempts, c.record.IdempotencyKey = number, c.maxAttempts(), c.key
+	c.record.Number, c.record.MaxAttempts, c.record.IdempotencyKey = number, c.attempts, c.key
 }
 
 // advance starts the attempt that follows the present one.
@@ -109,7 +109,7 @@ func (c *call) prepare() error {
 		return c.cancellation(why, c.before)
 	}
 	timeout, timed := c.attemptTimeout()
-	nested := c.options != nil && c.options.attempt > 0 // in an attempt of another Transport
+	nested := c.options.attempt > 0 // in an attempt of another Transport
 	ownContext := timed || c.config.stall > 0 || c.config.mayHang(c.caller.Context) && c.mayRetry(1)
 	if c.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext && c.key == "" {
 		c.out = c.req
@@ -136,7 +136,7 @@ func (c *call) prepare() error {
 	if c.out.Body != nil && c.out.Body != http.NoBody {
 		c.unsent = c.out.Body
 	}
-	if c.config.sdkHeaders && !c.outerRetries() && (c.config.prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
+	if c.config.sdkHeaders && !c.outer && (c.config.prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
 		c.setRetryHeaders()
 	}
 	if c.config.prepare != nil {
@@ -171,7 +171,7 @@ func (c *call) setRetryHeaders() {
 	if c.invocation == "" {
 		c.invocation = awsproto.NewInvocationID()
 	}
-	awsproto.SetRetryHeaders(c.header(), c.invocation, c.record.Number, c.maxAttempts())
+	awsproto.SetRetryHeaders(c.header(), c.invocation, c.record.Number, c.attempts)
 }
 
 // header returns the header of out, which may be changed.

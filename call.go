@@ -16,11 +16,12 @@ type call struct {
 	config    *config
 	req       *http.Request // the caller's; never changed
 	caller    callerContext
-	options   *callOptions // nil if the context has none
+	options   callOptions // of the context; the zero value if it has none
 	partition *partition
+	attempts  int  // how often the request may be sent
+	outer     bool // the AWS SDK that made the request retries it
 	observed  bool // there are observers
 	patient   bool // it waits for retry tokens that other calls may put back
-	limit     int  // MaxAttempts instead of the config's; 0 means the config's
 
 	attempt // the present one; a new value for each
 
@@ -46,18 +47,34 @@ func (c *call) take(req *http.Request) {
 
 // begin finds what the attempts share.
 func (c *call) begin(config *config, options *callOptions) error {
-	c.config, c.options = config, options
+	c.resolve(config, options)
 	if why := c.caller.ended(); why != nil {
 		return past{}.error(c.caller.stop(why), interruption(c.caller.Context, why, nil))
 	}
-	if options != nil && options.fault != nil {
-		return &Error{Stop: StopPermanent, Err: options.fault}
+	if c.options.fault != nil {
+		return &Error{Stop: StopPermanent, Err: c.options.fault}
 	}
-	c.observed = config.observe != nil || options != nil && options.observe != nil
 	c.partition = config.partitionOf(c.req, options)
 	c.body.Share(config.maxBuffer, !c.mayRetry(1))
 	c.key = c.chooseKey()
 	return nil
+}
+
+// resolve sets what the config, the options of the context, which may be nil, and the
+// request say of the attempts.
+func (c *call) resolve(config *config, options *callOptions) {
+	c.config = config
+	if options != nil {
+		c.options = *options
+	}
+	c.observed = config.observe != nil || c.options.observe != nil
+	c.outer = c.kind == wholeCall && !config.nested && awsproto.OuterLoop(c.req)
+	switch c.attempts = config.attempts; {
+	case c.options.maxAttempts > 0:
+		c.attempts = c.options.maxAttempts
+	case config.dynamoDB != nil && awsproto.DynamoDB(c.req):
+		c.attempts = config.dynamoDB.attempts
+	}
 }
 
 // chooseKey returns the Idempotency-Key that the Transport sets, or "". A request
@@ -88,37 +105,14 @@ func (c *call) end() {
 // mayRetry reports whether a retry can follow the attempt of that number,
 // depending on its outcome.
 func (c *call) mayRetry(number int) bool {
-	return number < c.maxAttempts() && !c.switchedOff() && !c.outerRetries()
-}
-
-// switchedOff reports whether the context is from WithoutRetry.
-func (c *call) switchedOff() bool { return c.options != nil && c.options.noRetry }
-
-// outerRetries reports whether the AWS SDK that made the request retries it.
-func (c *call) outerRetries() bool {
-	return c.kind == wholeCall && !c.config.nested && awsproto.OuterLoop(c.req)
-}
-
-// maxAttempts returns how often the request may be sent.
-func (c *call) maxAttempts() int {
-	switch {
-	case c.options != nil && c.options.maxAttempts > 0 && c.limit > 0:
-		return min(c.options.maxAttempts, c.limit)
-	case c.options != nil && c.options.maxAttempts > 0:
-		return c.options.maxAttempts
-	case c.limit > 0:
-		return c.limit
-	case c.config.dynamoDB != nil && awsproto.DynamoDB(c.req):
-		return c.config.dynamoDB.attempts
-	}
-	return c.config.attempts
+	return number < c.attempts && !c.options.noRetry && !c.outer
 }
 
 // attemptTimeout returns how long an attempt may take. ok is false if there is
 // no limit.
 func (c *call) attemptTimeout() (timeout time.Duration, ok bool) {
 	timeout = c.config.timeout
-	if c.options != nil && c.options.hasTimeout {
+	if c.options.hasTimeout {
 		timeout = c.options.timeout
 	}
 	return timeout, timeout > 0
@@ -205,7 +199,7 @@ func (c *call) reportUnsent(e *Error) error {
 		class = Permanent
 	}
 	c.observe(Attempt{
-		Request: c.req, MaxAttempts: c.maxAttempts(), Setting: c.config.setting, Err: e.Err, Class: class, Stop: e.Stop,
+		Request: c.req, MaxAttempts: c.attempts, Setting: c.config.setting, Err: e.Err, Class: class, Stop: e.Stop,
 		MaybeExecuted: e.MaybeExecuted, Partition: c.partition.name,
 	})
 	return e
@@ -216,7 +210,7 @@ func (c *call) observe(a Attempt) {
 	if c.config.observe != nil {
 		c.config.observe(a)
 	}
-	if c.options != nil && c.options.observe != nil {
+	if c.options.observe != nil {
 		c.options.observe(a)
 	}
 }

@@ -157,11 +157,8 @@ type recordContext struct {
 	record  atomic.Pointer[Attempt] // of any other response
 }
 
-func newRecordContext(parent context.Context, req *http.Request, options *callOptions, attempt int) *recordContext {
-	r := &recordContext{Context: parent, request: req}
-	if options != nil {
-		r.options = *options
-	}
+func newRecordContext(parent context.Context, req *http.Request, options callOptions, attempt int) *recordContext {
+	r := &recordContext{Context: parent, options: options, request: req}
 	r.options.attempt = attempt
 	return r
 }

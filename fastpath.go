@@ -141,7 +141,8 @@ func (f *fastPath) joinPartition(req *http.Request) (p *partition) {
 
 // handOver makes c the call of the request that was sent, after its first attempt.
 func (f *fastPath) handOver(c *call, req *http.Request) {
-	c.config, c.req, c.caller = f.config, req, callerOf(req)
+	c.req, c.caller = req, callerOf(req)
+	c.resolve(f.config, nil)
 	c.body.Sent(req, f.memory)
 	if c.partition = f.partition; c.partition == nil {
 		c.partition = f.findPartition(req)

@@ -53,7 +53,8 @@ func (t *Transport) newLoop(req *http.Request, alone bool) (*loop, error) {
 		return nil, err
 	}
 	if alone {
-		c.observed, c.limit = false, math.MaxInt
+		c.observed = false
+		l.LimitAttempts(math.MaxInt)
 	}
 	c.start(1, past{})
 	return l, nil
@@ -63,9 +64,12 @@ func (t *Transport) newLoop(req *http.Request, alone bool) (*loop, error) {
 // 0. It returns how often the request may be sent, which WithMaxAttempts may
 // have lowered.
 func (l *loop) LimitAttempts(n int) int {
-	l.call.limit = cmp.Or(n, l.call.limit)
-	l.call.attempt.record.MaxAttempts = l.call.maxAttempts()
-	return l.call.attempt.record.MaxAttempts
+	c := &l.call
+	if n > 0 {
+		c.attempts = cmp.Or(min(n, c.options.maxAttempts), n)
+	}
+	c.record.MaxAttempts = c.attempts
+	return c.attempts
 }
 
 // Wait waits until the next attempt may be sent: until no shared Retry-After is
@@ -95,7 +99,7 @@ func (l *loop) Wait() error {
 
 // keepTokens makes End keep what the attempt took, because it is sent.
 func (l *loop) keepTokens() {
-	p := &l.call.attempt.permit
+	p := &l.call.permit
 	p.sendToken = false
 	if !p.lent {
 		p.retryTokens = 0
@@ -124,7 +128,7 @@ func (l *loop) Classify(resp *http.Response, code string, err error) Class {
 }
 
 // Fault returns an error if Policy returned an undefined class.
-func (l *loop) Fault() error { return l.call.attempt.fault }
+func (l *loop) Fault() error { return l.call.fault }
 
 // bodiless returns a copy of resp without the body, which is the other
 // library's.
@@ -215,9 +219,9 @@ func (t *Transport) delayAfter(record Attempt) (time.Duration, error) {
 		record.Request = new(http.Request)
 	}
 	c := call{
-		kind: loopCall, config: config, req: record.Request, options: optionsOf(record.Request.Context()),
-		caller: callerOf(record.Request), attempt: attempt{record: record},
+		kind: loopCall, req: record.Request, caller: callerOf(record.Request), attempt: attempt{record: record},
 	}
+	c.resolve(config, optionsOf(record.Request.Context()))
 	c.record.Number = max(record.Number, 1)
 	c.record.Asked = c.findDelay()
 	return c.nextDelay(), nil

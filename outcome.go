@@ -66,7 +66,7 @@ func (a *attempt) mayHaveExecuted() bool {
 // sets fault.
 func (c *call) classOf() Class {
 	policy := c.config.policy
-	if c.options != nil && c.options.hasPolicy {
+	if c.options.hasPolicy {
 		policy = c.options.policy
 	}
 	if policy == nil {

@@ -61,7 +61,7 @@ var errShort = fmt.Errorf("the service sent only a part of the rest: %w", io.Err
 // whose error says why it does not. An outer retry loop makes no difference:
 // its attempt ends with the response.
 func (c *call) makeResumable() {
-	if c.record.Class != Success || c.maxAttempts() <= 1 || c.switchedOff() {
+	if c.record.Class != Success || c.attempts <= 1 || c.options.noRetry {
 		return
 	}
 	req, resp := c.req, c.record.Response

@@ -51,13 +51,13 @@ func (c *call) final() Stop {
 		return StopSuccess
 	case !c.record.Class.Retryable():
 		return StopPermanent
-	case c.switchedOff():
+	case c.options.noRetry:
 		return StopDisabled
-	case c.outerRetries():
+	case c.outer:
 		return StopOuterRetry
 	case c.caller.ended() != nil:
 		return c.interrupted()
-	case c.record.Number >= c.maxAttempts():
+	case c.record.Number >= c.attempts:
 		return StopMaxAttempts
 	case c.record.Asked > c.config.maxRetryAfter:
 		return StopRetryAfter
@@ -92,7 +92,7 @@ func (c *call) backoffDelay() time.Duration {
 	case c.config.revision == Revision2026:
 		revision = backoff2026
 	}
-	if c.options != nil && c.options.backoff != nil {
+	if c.options.backoff != nil {
 		backoff = completed(c.options.backoff, revision)
 	}
 	return max(backoff.Delay(c.record.Number-1, c.record.Class, c.before.delay), 0)
