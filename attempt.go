@@ -92,11 +92,11 @@ func (a *attempt) failure() failure {
 func (c *call) waitTurn() error {
 	if c.record.Number == 1 {
 		if err := c.acquireInitial(&c.permit); err != nil {
-			return c.refuse(StopQuota, err, c.before)
+			return c.refuse(StopQuota, err)
 		}
 	}
 	if err := c.admit(&c.permit); err != nil {
-		return c.refuse(StopRateLimit, err, c.before)
+		return c.refuse(StopRateLimit, err)
 	}
 	c.record.Waited = c.permit.waited
 	return nil
@@ -106,7 +106,7 @@ func (c *call) waitTurn() error {
 // request itself if nothing in it has to differ.
 func (c *call) prepare() error {
 	if why := c.caller.ended(); why != nil { // the wait may have been long
-		return c.cancellation(why, c.before)
+		return c.refuse(StopCanceled, why)
 	}
 	timeout, timed := c.attemptTimeout()
 	nested := c.options.attempt > 0 // in an attempt of another Transport
@@ -203,7 +203,7 @@ func (c *call) runPrepare() error {
 		return c.prepareError(err)
 	}
 	if why := c.caller.ended(); why != nil { // Prepare may have taken long
-		return c.cancellation(why, c.before)
+		return c.refuse(StopCanceled, why)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (c *call) prepareError(err error) error {
 	if why := c.caller.ended(); why != nil && !chosen {
 		stop, err = c.caller.stop(why), interruption(c.caller.Context, why, err)
 	}
-	return c.reportUnsent(c.before.error(stop, err))
+	return c.endUnsent(stop, err)
 }
 
 // same reports whether a and b are one body.

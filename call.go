@@ -49,7 +49,7 @@ func (c *call) take(req *http.Request) {
 func (c *call) begin(config *config, options *callOptions) error {
 	c.resolve(config, options)
 	if why := c.caller.ended(); why != nil {
-		return past{}.error(c.caller.stop(why), interruption(c.caller.Context, why, nil))
+		return &Error{Stop: c.caller.stop(why), Err: interruption(c.caller.Context, why, nil)}
 	}
 	if c.options.fault != nil {
 		return &Error{Stop: StopPermanent, Err: c.options.fault}
@@ -166,31 +166,26 @@ type past struct {
 	maybeExecuted bool // see Attempt
 }
 
-// error returns the error of a call that ends before the next attempt.
-func (p past) error(stop Stop, err error) *Error {
-	return &Error{Attempts: p.attempts, Stop: stop, Err: err, MaybeExecuted: p.maybeExecuted}
-}
-
-// refuse returns the error of a call whose next attempt may not be sent,
-// because of an error of Quota.Acquire or RateLimiter.Wait. If nothing was
-// sent, it calls the observers.
-func (c *call) refuse(stop Stop, err error, before past) error {
+// refuse ends the call before its attempt is sent: because the caller's context has
+// ended, or because of an error of Quota.Acquire or RateLimiter.Wait.
+func (c *call) refuse(stop Stop, err error) error {
 	why := c.caller.ended()
-	if before.attempts > 0 && errors.Is(err, errTooLate) {
-		stop = StopDeadline
-	}
-	if why == nil && (errors.Is(err, ErrQuotaExceeded) || errors.Is(err, ErrRateLimited)) {
-		return c.reportUnsent(before.error(stop, before.failure.after(err)))
-	}
-	if why == nil {
+	if why == nil && !errors.Is(err, ErrQuotaExceeded) && !errors.Is(err, ErrRateLimited) {
 		why = err
 	}
-	return c.cancellation(why, before)
+	if why != nil {
+		return c.endUnsent(c.caller.stop(why), interruption(c.caller.Context, why, c.before.failure.error()))
+	}
+	if c.before.attempts > 0 && errors.Is(err, errTooLate) {
+		stop = StopDeadline
+	}
+	return c.endUnsent(stop, c.before.failure.after(err))
 }
 
-// reportUnsent calls the observers because e ends the call before an attempt
-// that no decision has ended, unless the caller canceled it. It returns e.
-func (c *call) reportUnsent(e *Error) error {
+// endUnsent returns the error of a call that ends before its attempt is sent, and
+// calls the observers, unless the caller canceled it.
+func (c *call) endUnsent(stop Stop, err error) error {
+	e := &Error{Attempts: c.before.attempts, Stop: stop, Err: err, MaybeExecuted: c.before.maybeExecuted}
 	if !c.observed || e.Stop == StopCanceled {
 		return e
 	}
@@ -213,11 +208,4 @@ func (c *call) observe(a Attempt) {
 	if c.options.observe != nil {
 		c.options.observe(a)
 	}
-}
-
-// cancellation returns the error of a call whose context ended between two
-// attempts, and calls the observers.
-func (c *call) cancellation(why error, before past) error {
-	end := interruption(c.caller.Context, why, before.failure.error())
-	return c.reportUnsent(before.error(c.caller.stop(why), end))
 }

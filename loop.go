@@ -86,7 +86,7 @@ func (l *loop) Wait() error {
 		return err
 	}
 	if why := c.caller.ended(); why != nil {
-		return c.cancellation(why, c.before)
+		return c.refuse(StopCanceled, why)
 	}
 	if c.observed {
 		c.record.Start = time.Now()
