@@ -78,14 +78,14 @@ func (c *call) endAttempt() {
 }
 
 // sent reports whether Base was called.
-func (a *attempt) sent() bool { return a.via != nil }
+func (c *call) sent() bool { return c.via != nil }
 
 // failure returns what an error says about a.
-func (a *attempt) failure() failure {
-	if a.record.Response != nil {
-		return failure{status: a.record.Response.StatusCode, code: a.record.Code}
+func (c *call) failure() failure {
+	if c.record.Response != nil {
+		return failure{status: c.record.Response.StatusCode, code: c.record.Code}
 	}
-	return failure{err: a.record.Err}
+	return failure{err: c.record.Err}
 }
 
 // waitTurn waits until the attempt may be sent.

@@ -143,9 +143,9 @@ func bodiless(resp *http.Response) *http.Response {
 
 // SetClass replaces the class that Classify returned.
 func (l *loop) SetClass(class Class) {
-	a := &l.call.attempt
-	a.record.Class = class
-	a.record.MaybeExecuted = a.before.maybeExecuted || a.mayHaveExecuted()
+	c := &l.call
+	c.record.Class = class
+	c.record.MaybeExecuted = c.before.maybeExecuted || c.mayHaveExecuted()
 }
 
 // Settle updates what later attempts and other calls use: the retry token

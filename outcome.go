@@ -45,19 +45,19 @@ func (c *call) classifyOutcome() {
 
 // mayHaveExecuted reports whether the attempt failed and the service may have
 // executed it.
-func (a *attempt) mayHaveExecuted() bool {
+func (c *call) mayHaveExecuted() bool {
 	switch {
-	case a.record.Class == Success || a.record.Class == Throttled:
+	case c.record.Class == Success || c.record.Class == Throttled:
 		return false
-	case a.record.Err != nil:
-		return !neterr.NeverSent(a.record.Err) &&
-			(a.canceled || errors.Is(a.record.Err, context.Canceled) || errorClass(a.record.Err) != Permanent)
-	case a.fault != nil && a.record.Response.StatusCode < 400:
+	case c.record.Err != nil:
+		return !neterr.NeverSent(c.record.Err) &&
+			(c.canceled || errors.Is(c.record.Err, context.Canceled) || errorClass(c.record.Err) != Permanent)
+	case c.fault != nil && c.record.Response.StatusCode < 400:
 		return true
-	case a.record.Response.StatusCode >= 400 && a.record.Response.StatusCode < 500:
+	case c.record.Response.StatusCode >= 400 && c.record.Response.StatusCode < 500:
 		return false
-	case a.record.Class == Permanent: // a Policy may return it for a server error that must not be retried
-		return DefaultPolicy(&a.record) == Transient
+	case c.record.Class == Permanent: // a Policy may return it for a server error that must not be retried
+		return DefaultPolicy(&c.record) == Transient
 	}
 	return true
 }
@@ -147,10 +147,10 @@ func (c *call) findCode() string {
 }
 
 // lose discards the response, whose body broke off.
-func (a *attempt) lose(err error) {
-	respbody.Close(a.record.Response, a.own.Ender())
-	a.record.Response, a.record.Body, a.ahead = nil, nil, nil
-	a.record.Err = &bodyError{err}
+func (c *call) lose(err error) {
+	respbody.Close(c.record.Response, c.own.Ender())
+	c.record.Response, c.record.Body, c.ahead = nil, nil, nil
+	c.record.Err = &bodyError{err}
 }
 
 // maxPeek is how much of a body Peek may see.
@@ -325,9 +325,9 @@ func (c *call) finish() (*http.Response, error) {
 }
 
 // error returns the error of a call that ends after a.
-func (a *attempt) error(stop Stop, err error) error {
-	lost := a.record.Class == Success // the end of the context took the response away
-	return &Error{Attempts: a.record.Number, Stop: stop, Err: err, MaybeExecuted: a.record.MaybeExecuted || lost}
+func (c *call) error(stop Stop, err error) error {
+	lost := c.record.Class == Success // the end of the context took the response away
+	return &Error{Attempts: c.record.Number, Stop: stop, Err: err, MaybeExecuted: c.record.MaybeExecuted || lost}
 }
 
 // settleBody waits until nothing of the response is being read ahead, so that
@@ -384,7 +384,7 @@ func (c *call) giveUp() {
 }
 
 // stopAt makes a, which may have been going to be retried, the last attempt.
-func (a *attempt) stopAt(stop Stop) { a.record.Stop, a.record.Delay = stop, 0 }
+func (c *call) stopAt(stop Stop) { c.record.Stop, c.record.Delay = stop, 0 }
 
 // sleepKeeping sleeps for d and keeps the response.
 func (c *call) sleepKeeping(d time.Duration) {
