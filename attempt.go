@@ -80,7 +80,7 @@ func (c *call) endAttempt() {
 // sent reports whether Base was called.
 func (c *call) sent() bool { return c.via != nil }
 
-// failure returns what an error says about a.
+// failure returns what an error says about the attempt.
 func (c *call) failure() failure {
 	if c.record.Response != nil {
 		return failure{status: c.record.Response.StatusCode, code: c.record.Code}

@@ -324,7 +324,7 @@ func (c *call) finish() (*http.Response, error) {
 	return c.record.Response, nil
 }
 
-// error returns the error of a call that ends after a.
+// error returns the error of a call that ends after its attempt.
 func (c *call) error(stop Stop, err error) error {
 	lost := c.record.Class == Success // the end of the context took the response away
 	return &Error{Attempts: c.record.Number, Stop: stop, Err: err, MaybeExecuted: c.record.MaybeExecuted || lost}
@@ -383,7 +383,7 @@ func (c *call) giveUp() {
 	}
 }
 
-// stopAt makes a, which may have been going to be retried, the last attempt.
+// stopAt ends the call with its attempt, even if a retry was planned.
 func (c *call) stopAt(stop Stop) { c.record.Stop, c.record.Delay = stop, 0 }
 
 // sleepKeeping sleeps for d and keeps the response.

@@ -314,7 +314,7 @@ func (t *Transport) begin(c *call, req *http.Request, options *callOptions) erro
 	return c.begin(config, options)
 }
 
-// run makes the attempt and those that follow it. Afterwards a is the last.
+// run makes the attempt and those that follow it, up to the last.
 func (c *call) run() (*http.Response, error) {
 	for {
 		if !c.sent() { // the fast path may have sent the first one
