@@ -2,11 +2,13 @@ package awsretry
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/replay"
+	"example.com/awsretry/internal/respbody"
 )
 
 // A call is one RoundTrip: what its attempts share, and the present attempt. It
@@ -154,6 +156,79 @@ func (c *call) interrupted() Stop { return c.caller.stop(c.caller.ended()) }
 func (c *call) outlivesDeadline(wait time.Duration) bool {
 	deadline, ok := c.caller.Deadline()
 	return ok && !time.Now().Add(wait).Before(deadline)
+}
+
+// An attempt is one sending of the request, from the wait for its turn to the
+// decision about the next attempt. Each attempt has a new value.
+type attempt struct {
+	record Attempt
+	permit permit
+	before past
+
+	// The request.
+	out    *http.Request     // what is sent
+	marked *recordContext    // the context of out; nil if out has no recordContext
+	own    *respbody.Context // the context of out; nil if it is not the attempt's own
+	unsent io.ReadCloser     // the body of out, until it is sent
+	via    http.RoundTripper // what sent out; nil before
+
+	// The outcome.
+	ahead     *respbody.Ahead // of the response; nil if nothing was read ahead
+	hung      bool            // the reading ahead took longer than codeWait
+	fault     error           // why the outcome cannot be classified
+	canceled  bool            // the caller's context ended the attempt
+	abandoned bool            // later requests do not use its connection
+	closed    bool            // the response is closed
+	reported  bool            // the observers were called
+
+	// The next attempt.
+	unpaid   int  // retry tokens that it still has to wait for
+	granting bool // the wait is for a fleet, and a part of the delay
+	next     permit
+}
+
+// start makes the attempt of that number the present one, of which nothing else is
+// set.
+func (c *call) start(number int, before past) {
+	c.attempt = attempt{before: before}
+	c.record.Request, c.record.Partition, c.record.Setting = c.req, c.partition.name, c.config.setting
+	c.record.Number, c.record.MaxAttempts, c.record.IdempotencyKey = number, c.attempts, c.key
+}
+
+// advance starts the attempt that follows the present one.
+func (c *call) advance() {
+	permit, offset := c.next, c.record.Offset
+	c.start(c.record.Number+1, past{
+		attempts: c.record.Number, delay: c.record.Delay, failure: c.failure(),
+		hung: c.hung || c.before.hung, maybeExecuted: c.record.MaybeExecuted,
+	})
+	c.permit, c.record.Offset = permit, offset
+}
+
+// endAttempt runs on every way out, also when a hook or Base panics.
+func (c *call) endAttempt() {
+	c.permit.release(true)
+	c.next.release(true)
+	switch {
+	case c.record.Response != nil && !c.closed && !c.responded:
+		respbody.Close(c.record.Response, c.own.Ender())
+	case c.record.Response == nil && c.own != nil: // nothing was sent, or it failed
+		c.own.End()
+	}
+	if c.unsent != nil {
+		c.unsent.Close() // may panic
+	}
+}
+
+// sent reports whether Base was called.
+func (c *call) sent() bool { return c.via != nil }
+
+// failure returns what an error says about the attempt.
+func (c *call) failure() failure {
+	if c.record.Response != nil {
+		return failure{status: c.record.Response.StatusCode, code: c.record.Code}
+	}
+	return failure{err: c.record.Err}
 }
 
 // A past is what the attempts before one left.
