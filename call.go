@@ -57,7 +57,7 @@ func (c *call) begin(config *config, options *callOptions) error {
 		return &Error{Stop: StopPermanent, Err: c.options.fault}
 	}
 	c.partition = config.partitionOf(c.req, options)
-	c.body.Share(config.maxBuffer, !c.mayRetry(1))
+	c.body.Plan(config.maxBuffer, !c.mayRetry(1))
 	c.key = c.chooseKey()
 	return nil
 }
@@ -170,7 +170,7 @@ type attempt struct {
 	marked *recordContext    // the context of out; nil if out has no recordContext
 	own    *respbody.Context // the context of out; nil if it is not the attempt's own
 	unsent io.ReadCloser     // the body of out, until it is sent
-	via    http.RoundTripper // what sent out; nil before
+	sentBy http.RoundTripper // nil before
 
 	// The outcome.
 	ahead     *respbody.Ahead // of the response; nil if nothing was read ahead
@@ -221,7 +221,7 @@ func (c *call) endAttempt() {
 }
 
 // sent reports whether Base was called.
-func (c *call) sent() bool { return c.via != nil }
+func (c *call) sent() bool { return c.sentBy != nil }
 
 // failure returns what an error says about the attempt.
 func (c *call) failure() failure {

@@ -92,18 +92,18 @@ type config struct {
 	partitionName func(*http.Request) string
 	partitions    *partitionTable
 
-	plain      bool // a first attempt may take the fast path
-	resume     bool
-	ownRequest bool // a first attempt needs a copy of the caller's request
-	maxBuffer  int64
-	prepare    func(*http.Request, int) error
-	longPoll   func(*http.Request) bool
-	sdkHeaders bool
-	nested     bool
-	setting    string // see Attempt
-	observe    func(Attempt)
-	peek       func(*http.Response, []byte) bool
-	keyOf      func(*http.Request) string // the Idempotency-Key
+	fastPathAllowed bool // for a first attempt
+	resume          bool
+	ownRequest      bool // a first attempt needs a copy of the caller's request
+	maxBuffer       int64
+	prepare         func(*http.Request, int) error
+	longPoll        func(*http.Request) bool
+	sdkHeaders      bool
+	nested          bool
+	setting         string // see Attempt
+	observe         func(Attempt)
+	peek            func(*http.Response, []byte) bool
+	keyOf           func(*http.Request) string // the Idempotency-Key
 }
 
 // resolve returns the config. The first call makes it.
@@ -161,7 +161,7 @@ func (t *Transport) newConfig() *config {
 	c.foreign = !ok
 	c.setDelays(t)
 	c.setBuckets(t)
-	c.plain = !c.ownRequest && c.policy == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
+	c.fastPathAllowed = !c.ownRequest && c.policy == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
 		!c.shareRetryAfter && !c.resume && c.limits == nil && c.peek == nil && c.keyOf == nil
 	return c
 }

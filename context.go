@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-type callKey struct{}
+type optionsKey struct{}
 
 // callOptions has what the With functions set. It is under one key, so that a
 // request looks it up once, and does not change once it is in a context.
@@ -30,7 +30,7 @@ type callOptions struct {
 
 // optionsOf returns the options of ctx, or nil.
 func optionsOf(ctx context.Context) *callOptions {
-	o, _ := ctx.Value(callKey{}).(*callOptions)
+	o, _ := ctx.Value(optionsKey{}).(*callOptions)
 	return o
 }
 
@@ -40,7 +40,7 @@ func withOptions(ctx context.Context, change func(*callOptions)) context.Context
 		o = *outer
 	}
 	change(&o)
-	return context.WithValue(ctx, callKey{}, &o)
+	return context.WithValue(ctx, optionsKey{}, &o)
 }
 
 // WithPartition returns a context whose requests use the retry token bucket and
@@ -192,7 +192,7 @@ func (r *recordContext) of(resp *http.Response) (Attempt, bool) {
 
 func (r *recordContext) Value(key any) any {
 	switch key {
-	case callKey{}:
+	case optionsKey{}:
 		return &r.options
 	case recordKey{}:
 		return r

@@ -150,12 +150,12 @@ func (c *call) send() {
 		c.record.Start = time.Now()
 	}
 	c.unsent, c.permit.sendToken = nil, false
-	c.via = c.route()
+	c.sentBy = c.route()
 	if c.own == nil {
-		c.record.Response, c.record.Err = c.via.RoundTrip(c.out)
+		c.record.Response, c.record.Err = c.sentBy.RoundTrip(c.out)
 		return
 	}
-	resp, err := c.own.Send(c.via, c.out)
+	resp, err := c.own.Send(c.sentBy, c.out)
 	if resp != nil && resp.Request == c.out {
 		resp.Request = c.shownRequest()
 	}

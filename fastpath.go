@@ -31,7 +31,7 @@ type fastPath struct {
 // more than sending it, and no send token has to be waited for. It is called
 // once.
 func (f *fastPath) send(c *config, req *http.Request) {
-	if c == nil || !c.plain || req.Trailer != nil ||
+	if c == nil || !c.fastPathAllowed || req.Trailer != nil ||
 		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !f.memory.Remember(req.Body)) {
 		return
 	}
@@ -148,6 +148,6 @@ func (f *fastPath) handOver(c *call, req *http.Request) {
 		c.partition = f.findPartition(req)
 	}
 	c.start(1, past{})
-	c.out, c.own, c.via, c.permit.sendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
+	c.out, c.own, c.sentBy, c.permit.sendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
 	c.record.Response, c.record.Err = f.resp, f.err
 }

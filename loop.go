@@ -10,8 +10,8 @@ import (
 )
 
 func init() {
-	sdkloop.New = func(transport any, req *http.Request, alone bool) (any, error) {
-		l, err := transport.(*Transport).newLoop(req, alone)
+	sdkloop.New = func(transport any, req *http.Request, detached bool) (any, error) {
+		l, err := transport.(*Transport).newLoop(req, detached)
 		if err != nil {
 			return nil, err
 		}
@@ -35,24 +35,24 @@ func init() {
 // NestedRetries, RetryAfter, KeepConnections and Resume.
 type loop struct {
 	call      call
-	alone     bool // see sdkloop.New
+	detached  bool // see sdkloop.New
 	undecided bool // the attempt has an outcome, and there is no decision on it
 	follows   bool // the next Wait is for another attempt
 	ended     bool
 }
 
 // newLoop is sdkloop.New.
-func (t *Transport) newLoop(req *http.Request, alone bool) (*loop, error) {
+func (t *Transport) newLoop(req *http.Request, detached bool) (*loop, error) {
 	described := req.WithContext(req.Context())
 	described.Body, described.GetBody, described.Cancel = nil, nil, nil
-	l := &loop{alone: alone}
+	l := &loop{detached: detached}
 	c := &l.call
 	c.kind = loopCall
 	if err := t.begin(c, described, nil); err != nil {
 		c.end()
 		return nil, err
 	}
-	if alone {
+	if detached {
 		c.observed = false
 		l.LimitAttempts(math.MaxInt)
 	}
@@ -91,7 +91,7 @@ func (l *loop) Wait() error {
 	if c.observed {
 		c.record.Start = time.Now()
 	}
-	if l.alone {
+	if l.detached {
 		l.keepTokens()
 	}
 	return nil
@@ -150,7 +150,7 @@ func (l *loop) SetClass(class Class) {
 
 // Settle updates what later attempts and other calls use: the retry token
 // bucket, the rate limiter and a shared Retry-After.
-func (l *loop) Settle() { l.call.settle() }
+func (l *loop) Settle() { l.call.applyOutcome() }
 
 // Decide decides whether another attempt follows, draws the tokens for it, and
 // calls the observers. With Quota.Wait it waits for the tokens. If why is not
@@ -198,7 +198,7 @@ func (l *loop) End() {
 	c := &l.call
 	defer c.end()
 	c.responded = true
-	if l.alone && !c.permit.sendToken { // Settle ends a request that was sent
+	if l.detached && !c.permit.sendToken { // Settle ends a request that was sent
 		inFlight := c.permit.inFlight
 		c.permit.inFlight = false
 		defer func() { c.permit.inFlight = inFlight }()

@@ -218,7 +218,7 @@ func (c *call) waitForCode(hidden bool) {
 			c.ahead.Wait(ctx, codeWait) // the Read that AttemptTimeout has ended
 		}
 	} else {
-		c.ahead.Settle(ctx)
+		c.ahead.WaitDone(ctx)
 	}
 }
 
@@ -259,13 +259,13 @@ func (c *call) updateLimiter() {
 	c.permit.inFlight = false
 }
 
-// settle updates what later attempts and other calls use: the buckets, the gate
+// applyOutcome updates what later attempts and other calls use: the buckets, the gate
 // and the connections.
-func (c *call) settle() {
+func (c *call) applyOutcome() {
 	err := c.record.Err
 	if c.config.conns != nil && c.sent() && !c.canceled && neterr.TimedOut(err) && !neterr.DialFailed(err) {
 		// Later requests would use it too, even if this one is not retried.
-		c.abandoned = c.config.conns.Abandon(c.out.URL, c.via)
+		c.abandoned = c.config.conns.Abandon(c.out.URL, c.sentBy)
 	}
 	c.record.Asked = c.findDelay()
 	if c.partition.limiter != nil && !c.canceled {
@@ -339,7 +339,7 @@ func (c *call) settleBody() bool {
 	if !c.ahead.Ended() {
 		ctx = c.caller.waiting()
 	}
-	return c.ahead.Settle(ctx) && (c.ahead.Err() == nil || c.caller.ended() == nil)
+	return c.ahead.WaitDone(ctx) && (c.ahead.Err() == nil || c.caller.ended() == nil)
 }
 
 // lastError returns the error of a call that returns no response.

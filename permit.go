@@ -22,7 +22,7 @@ type permit struct {
 func (p *permit) release(putBack bool) {
 	switch {
 	case p.lent:
-		p.partition.quota.settle(p.retryTokens, putBack)
+		p.partition.quota.endLoan(p.retryTokens, putBack)
 	case putBack && p.retryTokens > 0:
 		p.partition.quota.giveBack(p.retryTokens)
 	}
@@ -50,7 +50,7 @@ func (p *permit) move() permit {
 	return moved
 }
 
-// borrowed makes p the owner of tokens that Quota.lend or Quota.await returned.
-func (p *permit) borrowed(from *partition, tokens int) {
+// own makes p the owner of tokens that Quota.lend or Quota.await returned.
+func (p *permit) own(from *partition, tokens int) {
 	p.partition, p.retryTokens, p.lent = from, tokens, tokens > 0
 }

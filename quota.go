@@ -296,7 +296,7 @@ func (q *Quota) soonest(n int) time.Duration {
 	return expected
 }
 
-// lend draws n tokens for a retry. Until settle, await expects that they may come
+// lend draws n tokens for a retry. Until endLoan, await expects that they may come
 // back.
 func (q *Quota) lend(ctx context.Context, n int) error {
 	err := q.Acquire(ctx, n)
@@ -306,8 +306,8 @@ func (q *Quota) lend(ctx context.Context, n int) error {
 	return err
 }
 
-// settle returns the n tokens that lend drew if back is true, and ends the loan.
-func (q *Quota) settle(n int, back bool) {
+// endLoan returns the n tokens that lend drew if back is true, and ends the loan.
+func (q *Quota) endLoan(n int, back bool) {
 	if n <= 0 {
 		return
 	}
@@ -362,7 +362,7 @@ func (q *Quota) await(ctx context.Context, n int) error {
 		l.moved = start
 	}
 	for {
-		lent := q.lent.Load() > 0 // before lend, because settle changes the bucket first
+		lent := q.lent.Load() > 0 // before lend, because endLoan changes the bucket first
 		err := q.lend(ctx, n)
 		if err == nil {
 			l.moved = time.Now()

@@ -154,7 +154,7 @@ func (c *call) draw() bool {
 		}
 		return false
 	}
-	c.next.borrowed(c.partition, cost)
+	c.next.own(c.partition, cost)
 	if cost > 0 {
 		c.partition.share.signal()
 	}
@@ -254,7 +254,7 @@ func (c *call) pay() (left time.Duration, err error) {
 	if err := c.acquireInTime(); err != nil {
 		return 0, err
 	}
-	c.next.borrowed(c.partition, c.unpaid)
+	c.next.own(c.partition, c.unpaid)
 	c.unpaid = 0
 	if left = c.record.Delay; c.granting {
 		left = max(left-time.Since(start), 0)

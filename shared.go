@@ -242,7 +242,7 @@ func (s *localShare) awaitTokens(ctx context.Context, cost int) error {
 	if i := slices.Index(s.line, w); i >= 0 {
 		s.line = slices.Delete(s.line, i, i+1)
 	} else { // granted meanwhile
-		s.quota.settle(cost, true)
+		s.quota.endLoan(cost, true)
 	}
 	return context.Cause(ctx)
 }

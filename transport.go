@@ -328,7 +328,7 @@ func (c *call) run() (*http.Response, error) {
 		}
 		c.receive()
 		c.classify()
-		c.settle()
+		c.applyOutcome()
 		if !c.decide() || !c.pause() {
 			return c.finish()
 		}

@@ -21,14 +21,14 @@ type decisions interface {
 	End()
 }
 
-func newLoop(t *awsretry.Transport, req *http.Request, alone bool) (decisions, error) {
-	loop, err := sdkloop.New(t, req, alone)
+func newLoop(t *awsretry.Transport, req *http.Request, detached bool) (decisions, error) {
+	loop, err := sdkloop.New(t, req, detached)
 	if err != nil {
 		return nil, err
 	}
 	return loop.(decisions), nil
 }
 
-func (r *Retryer) newLoop(req *http.Request, alone bool) (decisions, error) {
-	return newLoop(r.transport, req, alone)
+func (r *Retryer) newLoop(req *http.Request, detached bool) (decisions, error) {
+	return newLoop(r.transport, req, detached)
 }

@@ -20,7 +20,7 @@ func (d *delivery) outgoing() *http.Request {
 	out := d.req.WithContext(context.WithValue(d.req.Context(), progressKey{d.Transport}, &d.progress))
 	if hasBody(d.req) {
 		d.body.Own(d.req)
-		d.body.Share(maxKept, false)
+		d.body.Plan(maxKept, false)
 		d.body.Lend(out)
 	}
 	return out

@@ -211,7 +211,7 @@ func TestLentBodyIsClosedWherePrepareEndsTheAttempt(t *testing.T) {
 		var lender replay.Body
 		req := httpfake.Request(t, t.Context(), "PUT", struct{ io.Reader }{strings.NewReader("hello")})
 		lender.Own(req)
-		lender.Share(10, false)
+		lender.Plan(10, false)
 		out := req.WithContext(t.Context())
 		lender.Lend(out)
 		tr := retrying(httpfake.Statuses(200))

@@ -48,9 +48,9 @@ func (b *Body) Own(req *http.Request) {
 // must have remembered the body before that attempt, if it is in memory.
 func (b *Body) Sent(req *http.Request, memory Memory) { b.req, b.memory = req, memory }
 
-// Share determines how several attempts can send the body. At most limit bytes
+// Plan determines how several attempts can send the body. At most limit bytes
 // of a stream are kept. If once is true, there will be only one attempt.
-func (b *Body) Share(limit int64, once bool) {
+func (b *Body) Plan(limit int64, once bool) {
 	if !b.unsent {
 		return
 	}

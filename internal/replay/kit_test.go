@@ -14,7 +14,7 @@ import (
 func shared(req *http.Request, limit int64, once bool) (*Body, *http.Request) {
 	b := new(Body)
 	b.Own(req)
-	b.Share(limit, once)
+	b.Plan(limit, once)
 	out := req.WithContext(req.Context())
 	b.Attach(out)
 	return b, out

@@ -19,7 +19,7 @@ func lent(t *testing.T, r io.Reader) (lender *Body, out *http.Request, source *h
 	lender, source = new(Body), httpfake.NewBody(r)
 	req := httpfake.Request(t, t.Context(), "PUT", source)
 	lender.Own(req)
-	lender.Share(100, false)
+	lender.Plan(100, false)
 	out = req.WithContext(t.Context())
 	lender.Lend(out)
 	return lender, out, source

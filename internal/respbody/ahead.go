@@ -118,9 +118,9 @@ func (b *Ahead) Wait(ctx context.Context, timeout time.Duration) bool {
 	return b.Ended()
 }
 
-// Settle waits until the reading ahead or ctx has ended, and reports whether
+// WaitDone waits until the reading ahead or ctx has ended, and reports whether
 // the reading has. After that the caller may read the body.
-func (b *Ahead) Settle(ctx context.Context) bool {
+func (b *Ahead) WaitDone(ctx context.Context) bool {
 	if !b.Ended() {
 		select {
 		case <-b.idle:

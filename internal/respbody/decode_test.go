@@ -93,7 +93,7 @@ func TestDecoding(t *testing.T) {
 					seen = append(seen[:0], b...)
 					return false
 				})
-				ahead.Settle(t.Context())
+				ahead.WaitDone(t.Context())
 				plain := string(ahead.Plain(limit))
 				if !strings.HasPrefix(text, plain) || len(plain) < len(seen) || len(seen) > limit {
 					t.Errorf("%s, %s, limit %d: %d bytes, of which %d came", c, cut, limit, len(plain), len(seen))
@@ -112,7 +112,7 @@ func TestDecoding(t *testing.T) {
 				httpfake.ReadFunc(func([]byte) (int, error) { t.Error("read too far"); return 0, io.EOF })).Read)
 			want := strings.Join(parts[:n+1], "")
 			_, ahead := Read(encoded(c, body), 1<<20, func(b []byte) bool { return string(b) == want })
-			ahead.Settle(t.Context())
+			ahead.WaitDone(t.Context())
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestDecodingOfAnOpenBody(t *testing.T) {
 		source := httpfake.ReadFunc(io.MultiReader(strings.NewReader(body),
 			httpfake.ReadFunc(func([]byte) (int, error) { t.Errorf("%s: read too far", c); return 0, io.EOF })).Read)
 		_, ahead := Read(encoded(c, source), 1<<20, func(b []byte) bool { return string(b) == text })
-		ahead.Settle(t.Context())
+		ahead.WaitDone(t.Context())
 		if plain := string(ahead.Plain(1 << 20)); plain != text {
 			t.Errorf("%s: decoded %d of %d bytes", c, len(plain), len(text))
 		}
@@ -159,7 +159,7 @@ func TestDecodingOfBadData(t *testing.T) {
 			start := time.Now()
 			shown, ahead := Read(encoded(c, httpfake.ReadFunc(strings.NewReader(body).Read)), limit,
 				func(b []byte) bool { return len(b) > limit })
-			ahead.Settle(t.Context())
+			ahead.WaitDone(t.Context())
 			plain := string(ahead.Plain(limit))
 			runtime.ReadMemStats(&after)
 			if took := time.Since(start); took > 20*time.Second || len(plain) > limit || after.TotalAlloc-before.TotalAlloc > 16<<20 {
@@ -186,7 +186,7 @@ func TestDecodingIsLinear(t *testing.T) {
 		start, looks := time.Now(), 0
 		body := iotest.OneByteReader(strings.NewReader(compressed(c, text)))
 		_, ahead := Read(encoded(c, body), limit, func([]byte) bool { looks++; return false })
-		ahead.Settle(t.Context())
+		ahead.WaitDone(t.Context())
 		if plain := ahead.Plain(limit); string(plain) != text || looks == 0 || time.Since(start) > 20*time.Second {
 			t.Errorf("%s: %d bytes in %v", c, len(plain), time.Since(start))
 		}
@@ -205,7 +205,7 @@ func FuzzDecoding(f *testing.F) {
 		most := 0
 		source := httpfake.ReadFunc(iotest.OneByteReader(strings.NewReader(body)).Read)
 		shown, ahead := Read(encoded(c, source), limit, func(b []byte) bool { most = max(most, len(b)); return false })
-		ahead.Settle(t.Context())
+		ahead.WaitDone(t.Context())
 		if plain := ahead.Plain(limit); most > limit || len(plain) > limit || ahead.Err() != nil {
 			t.Errorf("%d and %d bytes are decoded, %v", most, len(plain), ahead.Err())
 		}

@@ -36,7 +36,7 @@ func TestAheadGivesBack(t *testing.T) {
 	for _, limit := range []int{1, 5, 100} {
 		src := httpfake.NewBody(strings.NewReader("hello, world"))
 		resp, ahead := ahead(src, limit)
-		if !ahead.Settle(t.Context()) {
+		if !ahead.WaitDone(t.Context()) {
 			t.Fatal("not settled")
 		}
 		if ahead.AtEnd() != (limit > 12) {
@@ -70,7 +70,7 @@ func TestTrailersComeAtTheEnd(t *testing.T) {
 		})))
 		resp = &http.Response{Body: src, ContentLength: -1, Trailer: maps.Clone(announced)}
 		shown, ahead := Read(resp, 100, nil)
-		if !ahead.Settle(t.Context()) || len(shown.Trailer) != len(announced) || shown.Trailer.Get("Sum") != "" {
+		if !ahead.WaitDone(t.Context()) || len(shown.Trailer) != len(announced) || shown.Trailer.Get("Sum") != "" {
 			t.Errorf("the trailer is %v before the body is read", shown.Trailer)
 		}
 		mine := shown.Trailer

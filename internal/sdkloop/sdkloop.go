@@ -14,13 +14,13 @@ var (
 	// describes the call to the hooks: its context is the caller's, and its
 	// method, URL and headers are those of the call. Its body is not used.
 	//
-	// If alone is set, the loop is for one attempt of a call whose other
+	// If detached is set, the loop is for one attempt of a call whose other
 	// attempts are not known: the observers are not called, the number of
 	// attempts is not limited, and an attempt whose wait is over is treated as sent.
 	//
 	// The error is that of Validate, or an *awsretry.Error if the call may not
 	// begin.
-	New func(transport any, req *http.Request, alone bool) (loop any, err error)
+	New func(transport any, req *http.Request, detached bool) (loop any, err error)
 
 	// Delay returns the delay that would follow an awsretry.Attempt, for a
 	// caller that has no loop at that point. It uses the Number, Class, Response
