@@ -15,7 +15,7 @@ import (
 // The processes share what they know of an endpoint in a row of the store: when
 // its throttle has the next turn (next_at), until when it is left alone, for its
 // Retry-After or the next probe (alone_until), and how its last attempts ended.
-// An endpoint without a row has had no attempt.
+// An endpoint without a row has none of these.
 
 const (
 	// tooLate is the longest time after its turn at which an attempt may be
@@ -115,23 +115,18 @@ func (s *store) leaveAlone(ctx context.Context, endpoint string, wait time.Durat
 	return err
 }
 
-// setHealth notes how an attempt to the endpoint ended: whether it was slow, and
-// whether it failed. One that did not fail enables the endpoint.
-func (s *store) setHealth(ctx context.Context, endpoint string, slow, failed bool) error {
-	count, next := 0, `0`
-	if slow {
-		count, next = 1, fmt.Sprintf(`CASE WHEN own.slow < 1 THEN 1 ELSE %d END`, slowInARow)
-	}
+// setHealth notes whether an attempt to the endpoint failed. One that did not
+// enables the endpoint.
+func (s *store) setHealth(ctx context.Context, endpoint string, failed bool) error {
 	since, health := `0`, `failing_since = 0, disabled_at = 0, alone_until = CASE WHEN own.disabled_at > 0 THEN 0 ELSE own.alone_until END`
 	if failed {
 		since = s.micros()
 		health = `failing_since = CASE WHEN own.failing_since > 0 THEN own.failing_since ELSE ` + since + ` END`
 	}
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
-		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, slow, failing_since, used_at)
-			VALUES ($1, 0, 0, %d, %s, %s)
-		ON CONFLICT (endpoint) DO UPDATE SET slow = %[4]s, %[5]s, used_at = CASE WHEN own.used_at = 0 THEN %[3]s ELSE own.used_at END`,
-		count, since, s.micros(), next, health)), endpoint)
+		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, failing_since, used_at) VALUES ($1, 0, 0, %s, %s)
+		ON CONFLICT (endpoint) DO UPDATE SET %[3]s, used_at = CASE WHEN own.used_at = 0 THEN %[2]s ELSE own.used_at END`,
+		since, s.micros(), health)), endpoint)
 	return err
 }
 
@@ -188,7 +183,7 @@ func (s *store) forget(ctx context.Context) error {
 }
 
 // keepEndpoint is how long what is known of an endpoint outlives its last
-// success. It is unknown after that, as one that had no attempt.
+// success.
 const keepEndpoint = 30 * 24 * time.Hour
 
 // greatest returns the name of the SQL function.

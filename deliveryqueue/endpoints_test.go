@@ -167,7 +167,7 @@ func TestDisabledSinceTheLook(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		q := open(t, store, Config{})
 		enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
-		check(t, q.store.setHealth(t.Context(), "http://endpoint.test", false, true))
+		check(t, q.store.setHealth(t.Context(), "http://endpoint.test", true))
 		f := q.newFetcher(t.Context())
 		chosen := must[[]candidate](t)(f.choose(t.Context()))
 		if _, disabled, err := q.store.disable(t.Context(), "http://endpoint.test", 0, -time.Hour); !disabled || err != nil {
@@ -212,9 +212,9 @@ func TestSuccessBesideAFailure(t *testing.T) {
 		end.hold = make(chan struct{})
 		q := open(t, store, Config{})
 		q.timing.sweep = 20 * time.Millisecond
-		check(t, q.store.setHealth(t.Context(), end.URL, false, false))
+		check(t, q.store.setHealth(t.Context(), end.URL, false))
 		startOne(t, q, end)
-		check(t, q.store.setHealth(t.Context(), end.URL, false, true))
+		check(t, q.store.setHealth(t.Context(), end.URL, true))
 		if endpoints(t, q)[end.URL].Failing.IsZero() {
 			t.Error("it is not failing")
 		}
@@ -232,7 +232,7 @@ func TestForget(t *testing.T) {
 	t.Parallel()
 	q := open(t, newSQLite(t), Config{})
 	for _, url := range []string{"http://old.test", "http://failing.test", "http://paused.test", "http://new.test"} {
-		check(t, q.store.setHealth(t.Context(), url, false, url == "http://failing.test"))
+		check(t, q.store.setHealth(t.Context(), url, url == "http://failing.test"))
 	}
 	check(t, q.Pause(t.Context(), "http://paused.test"))
 	execute(t, q.store.db, `UPDATE deliveryqueue_endpoint SET used_at = used_at - ? WHERE endpoint <> 'http://new.test'`,

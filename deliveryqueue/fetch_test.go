@@ -116,11 +116,12 @@ func TestManyEndpoints(t *testing.T) {
 	backlog(t, q, n)
 	execute(t, q.store.db, `UPDATE river_job SET metadata =
 		jsonb_object('delivery', jsonb_object('endpoint', 'http://h' || id, 'key', 'k')) WHERE id > 1`)
-	execute(t, q.store.db, `INSERT INTO deliveryqueue_endpoint (endpoint, next_at, tail_at, slow)
-		SELECT 'http://h' || id, 0, 0, 2 FROM river_job WHERE id > 1`)
 	f := q.newFetcher(t.Context())
-	for job := range int64(2) { // the part of those that hang
-		f.lanes.enter(job, fmt.Sprint(job), health{slow: 2})
+	for job := range int64(f.ledger.workers - f.ledger.kept) { // what endpoints at the mean may have
+		f.ledger.enter(job, "http://busy.test", health{}, time.Now())
+	}
+	for id := 2; id <= n; id++ {
+		f.ledger.accounts[fmt.Sprintf("http://h%d", id)] = &account{known: true, seconds: 1000, at: time.Now()}
 	}
 	for look, want := range []int{0, 1} { // http://seed.test, the last
 		f.next = time.Now().Add(f.poll)

@@ -103,7 +103,7 @@ func TestRiverDoesNotWrite(t *testing.T) {
 
 	q.timing.settle = time.Second
 	execute(t, q.store.db, "DELETE FROM river_job")
-	execute(t, q.store.db, `CREATE TRIGGER fail BEFORE UPDATE ON deliveryqueue_endpoint
+	execute(t, q.store.db, `CREATE TRIGGER fail BEFORE INSERT ON deliveryqueue_endpoint
 		BEGIN SELECT RAISE(ABORT, 'failed'); END`)
 	enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: throttle(t, 1)})
 	stop := start(t, q)

@@ -46,7 +46,7 @@ func (s *store) due(ctx context.Context, from, upTo string, limit int) ([]candid
 		var perSecond, wait int64
 		var failing sql.NullInt64
 		if err := rows.Scan(
-			&c.Endpoint, &c.health.slow, &perSecond, &wait, &failing, &c.health.disabled, &c.due,
+			&c.Endpoint, &perSecond, &wait, &failing, &c.health.disabled, &c.due,
 		); err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func (s *store) dueQuery(limit int) string {
 			SELECT (SELECT %[1]s FROM %[7]s WHERE %[2]s AND %[1]s > walk.endpoint ORDER BY %[1]s LIMIT 1), n + 1
 			FROM walk WHERE walk.endpoint IS NOT NULL AND ($2 = '' OR walk.endpoint < $2) AND n < %[6]d
 		)
-		SELECT walk.endpoint, COALESCE(own.slow, -1), COALESCE(own.per_second, 0), COALESCE(own.next_at - %[4]s, 0),
+		SELECT walk.endpoint, COALESCE(own.per_second, 0), COALESCE(own.next_at - %[4]s, 0),
 			CASE WHEN own.failing_since > 0 THEN %[4]s - own.failing_since END, COALESCE(own.disabled_at, 0) > 0,
 			NOT COALESCE(%[8]s, false) AND (SELECT scheduled_at FROM %[7]s WHERE %[2]s AND %[1]s = walk.endpoint
 				ORDER BY scheduled_at LIMIT 1) <= %[5]s

@@ -97,8 +97,8 @@ A delivery to a private, loopback or other address that is not public becomes a 
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.runWork(cmd.Context()) },
 	}
 	set := cli.NewFlags()
-	set.Var(&c.work.workers, "workers", "make this many attempts at the same time (default 10)")
-	set.Var(&c.work.perEndpoint, "per-endpoint", "of these, at most this many for one endpoint (default a third)")
+	set.Var(&c.work.workers, "workers", "make this many attempts at the same time (default 200)")
+	set.Var(&c.work.perEndpoint, "per-endpoint", "of these, at most this many for one endpoint (default a tenth)")
 	set.Var(&c.work.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
 	set.Var(&c.work.disableAfter, "disable-after",
 		"when every attempt at an endpoint has failed for this long, try it only every 5m (default never)")
