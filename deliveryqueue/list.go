@@ -66,8 +66,8 @@ type Delivery struct {
 
 	// Reason is why the delivery failed: the text of an awsretry.Stop, such as
 	// "max_attempts" or "permanent"; "panic" if Base or a hook panicked;
-	// "unreadable" if the row could not be read; or "crashed" if the process
-	// died during 1,000 attempts.
+	// "unreadable" if the row could not be read; "store" if the store refused a
+	// value of the row; or "crashed" if the process died during 1,000 attempts.
 	Reason string
 
 	Last []Result // of the last five attempts, the latest last

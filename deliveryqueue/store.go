@@ -208,6 +208,18 @@ func openPostgres(ctx context.Context, name string, logger *slog.Logger) (store,
 	}}, nil
 }
 
+// refuses reports whether err is a store's refusal of a value, which it would
+// refuse again.
+func refuses(err error) bool {
+	var failed *pgconn.PgError
+	if errors.As(err, &failed) {
+		class := failed.Code[:min(2, len(failed.Code))]
+		return class == "22" || class == "54" // data exception, program limit exceeded
+	}
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && (lite.Code()&0xff == sqlite3.SQLITE_TOOBIG || lite.Code()&0xff == sqlite3.SQLITE_MISMATCH)
+}
+
 // query returns text, which has the parameters $1, $2 and so on, in the store's
 // dialect.
 func (s *store) query(text string) string {

@@ -29,6 +29,7 @@ const (
 	reasonUnreadable = "unreadable"
 	reasonPanic      = "panic"
 	reasonCrashed    = "crashed"
+	reasonStore      = "store"
 )
 
 // Work makes an attempt and commits its outcome.
@@ -55,7 +56,10 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 		return q.fail(ctx, job, stored, rec, awsretry.Attempt{Stop: awsretry.StopDeadline, Err: errDeadline})
 	}
 	probe := w.fetcher.ledger.of(job.ID).disabled
-	if now, err := q.awaitTurn(ctx, stored.policy, meta.Head.Endpoint, probe); err != nil {
+	if now, err := q.awaitTurn(ctx, stored.policy, meta.Head.Endpoint, probe); refuses(err) {
+		rec.Reason = reasonStore
+		return q.bury(ctx, job, rec, err)
+	} else if err != nil {
 		q.config.Logger.InfoContext(ctx, "deliveryqueue: a delivery waits", "delivery", job.ID, "error", err)
 		return q.snooze(ctx, job, rec, time.Second)
 	} else if !now {
