@@ -32,6 +32,7 @@ var slowness = map[string]func(w http.ResponseWriter, r *http.Request){
 			_ = http.NewResponseController(w).Flush()
 			take(100*time.Millisecond)(w, r)
 		}
+		panic(http.ErrAbortHandler)
 	},
 }
 

@@ -90,7 +90,7 @@ type Result struct {
 type Filter struct {
 	IDs      []int64   // empty: any
 	State    State     // "": any
-	Endpoint string    // scheme and host, such as https://example.com; "": any
+	Endpoint string    // as for Pause, such as https://example.com; "": any
 	Before   time.Time // enqueued before; zero: at any time
 	Limit    int       // deliveries to select, the oldest first; 0: all
 }
@@ -122,7 +122,11 @@ func (s *store) where(f Filter) (string, []any, error) {
 		where += " AND state IN (" + strings.Join(list, ", ") + ")"
 	}
 	if f.Endpoint != "" {
-		add("("+s.metadata()+") -> 'delivery' ->> 'endpoint' = $%d", strings.ToLower(f.Endpoint))
+		name, err := parseEndpoint(f.Endpoint)
+		if err != nil {
+			return "", nil, fmt.Errorf("Filter.Endpoint: %w", err)
+		}
+		add("("+s.metadata()+") -> 'delivery' ->> 'endpoint' = $%d", name)
 	}
 	if !f.Before.IsZero() {
 		add("created_at < $%d", s.time(f.Before))

@@ -128,7 +128,7 @@ func (q *Queue) read(raw []byte, h head) (unread, error) {
 		return unread{}, err
 	}
 	// A sealed request that was moved to another row would be sent for that one.
-	if req.Header.Get(keyHeader) != h.Key || endpointOf(req.URL) != h.Endpoint {
+	if req.Header.Get(keyHeader) != h.Key || endpointOf(req.URL) != renamed(h.Endpoint) {
 		return unread{}, errors.New("its request is that of another delivery: the key or the endpoint differs from what List shows")
 	}
 	return u, nil
@@ -263,7 +263,7 @@ func checkURL(req *http.Request) error {
 		return errors.New("the request has no URL")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("the request's URL has the scheme %.20q; it must be http or https", u.Scheme)
-	case u.Host == "":
+	case u.Hostname() == "":
 		return errors.New("the request's URL has no host")
 	}
 	return nil
