@@ -65,7 +65,7 @@ type Delivery struct {
 	Err            string    // of the last attempt; "" if there was a response
 
 	// Reason is why the delivery failed: the text of an awsretry.Stop, such as
-	// "max_attempts" or "permanent"; "panic" if Base or a hook panicked;
+	// "max_attempts" or "permanent"; "panic" if Base or RetryStatus panicked;
 	// "unreadable" if the row could not be read; "store" if the store refused a
 	// value of the row; or "crashed" if the process died during 1,000 attempts.
 	Reason string

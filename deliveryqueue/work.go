@@ -9,6 +9,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/deliveryqueue/internal/ownfault"
 	"example.com/awsretry/internal/awsproto"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
@@ -129,10 +130,16 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 	if a.Response != nil {
 		finish(a.Response)
 	}
-	if ctx.Err() != nil {
+	q, failed := w.queue, a.Class != awsretry.Success
+	switch {
+	case ctx.Err() != nil:
+		return
+	case ownfault.Is(a.Err):
+		q.ownFaults.warn(func() {
+			q.config.Logger.WarnContext(ctx, "deliveryqueue: this process could not send a delivery", "delivery", job.ID, "error", a.Err)
+		})
 		return
 	}
-	q, failed := w.queue, a.Class != awsretry.Success
 	endpoint, before, after := w.fetcher.ledger.saw(job.ID, failed, time.Now())
 	var err error
 	if before != after {

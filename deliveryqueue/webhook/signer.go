@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"example.com/awsretry/deliveryqueue/internal/ownfault"
 	"example.com/awsretry/internal/retrier"
 )
 
@@ -133,7 +134,8 @@ func fault(text string) error { return &http.ProtocolError{ErrorString: "webhook
 //
 // find returns the Signer of the request's endpoint. It must not read the body.
 // If it returns an error, the request is not sent, and a delivery is retried by
-// its policy. If it returns neither, that is a permanent failure.
+// its policy. A request that cannot be signed is a permanent failure, but a
+// deliveryqueue retries it too. Neither counts against the endpoint.
 func Sign(base http.RoundTripper, find func(*http.Request) (*Signer, error)) http.RoundTripper {
 	if base == nil {
 		base = PublicOnly()
@@ -167,7 +169,7 @@ func (s *signing) signed(req *http.Request) (*http.Request, error) {
 	}
 	signer, err := s.find(req)
 	if err != nil {
-		return nil, fmt.Errorf("webhook: finding the signer: %w", err)
+		return nil, &ownfault.Error{Err: fmt.Errorf("webhook: finding the signer: %w", err)}
 	}
 	signed := req.WithContext(req.Context())
 	signed.Header = req.Header.Clone()
@@ -179,7 +181,10 @@ func (s *signing) signed(req *http.Request) (*http.Request, error) {
 		signed.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		signed.Body, _ = signed.GetBody()
 	}
-	return signed, signer.Prepare(signed, 1)
+	if err := signer.Prepare(signed, 1); err != nil {
+		return nil, &ownfault.Error{Err: err}
+	}
+	return signed, nil
 }
 
 // CloseIdleConnections calls the method of this name of base, if it has one.
