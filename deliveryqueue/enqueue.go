@@ -34,7 +34,7 @@ type Options struct {
 	// Deadline is when the delivery is given up: no attempt begins later, and it is
 	// a dead letter with the reason "deadline" as soon as its policy has no attempt
 	// earlier, or when its endpoint is no longer left alone. The zero time: the
-	// policy ends it.
+	// policy ends it. Enqueue returns an error for one after the year 33658.
 	Deadline time.Time
 }
 

@@ -189,7 +189,9 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	}
 	m := message{Version: messageVersion, Letter: letter.Bytes()}
 	if !o.Deadline.IsZero() {
-		m.Deadline = max(o.Deadline.UnixMicro(), 1)
+		if m.Deadline, err = deadlineOf(o.Deadline); err != nil {
+			return args{}, head{}, err
+		}
 	}
 	if q.config.Seal != nil {
 		m.Sealed = true
@@ -203,6 +205,21 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	raw, err := json.Marshal(m)
 	return args{raw}, head{Method: h.Method, URL: h.URL, Endpoint: endpointOf(sent.URL), Key: key}, err
 }
+
+// deadlineOf returns a deadline in Unix microseconds. One before 1970 has passed.
+func deadlineOf(t time.Time) (int64, error) {
+	switch seconds := t.Unix(); {
+	case seconds > maxDeadline:
+		return 0, fmt.Errorf("the deadline is %v; it must be at most %v, or the zero time for none", t, time.Unix(maxDeadline, 0).UTC())
+	case seconds < 0:
+		return 1, nil
+	}
+	return max(t.UnixMicro(), 1), nil
+}
+
+// maxDeadline is a time in the year 33658, in Unix seconds. In microseconds it has
+// 18 digits.
+const maxDeadline = 1e12 - 1
 
 // takeBody reads and closes the request's body.
 func (q *Queue) takeBody(req *http.Request) ([]byte, error) {
