@@ -60,7 +60,7 @@ func newBare(t testing.TB, store string, config Config, _ int) load {
 	a, opts := args{must[[]byte](t)(json.Marshal(map[string]string{"x": text}))}, &river.InsertOpts{Queue: queueName}
 	return load{q, done,
 		func() error {
-			_, err := q.store.insert(t.Context(), a, opts)
+			_, err := q.store.insert(t.Context(), nil, []river.InsertManyParams{{Args: a, InsertOpts: opts}})
 			return err
 		},
 		func() (stop func()) { return startBare(t, q, done) },

@@ -87,6 +87,36 @@ func TestLockedFile(t *testing.T) {
 	}
 }
 
+// However many wait for a file that another process has locked, each waits for as
+// long as one.
+func TestManyWaitForALock(t *testing.T) {
+	t.Parallel()
+	store := newSQLite(t)
+	q := open(t, store, Config{})
+	other := connect(t, "sqlite", store)
+	other.SetMaxOpenConns(1)
+	execute(t, other, "BEGIN IMMEDIATE")
+	begin, took := time.Now(), make(chan time.Duration)
+	for range 5 {
+		go func() {
+			if _, err := q.Enqueue(t.Context(), post(t, "http://endpoint.test", "hello"), Options{}); err == nil {
+				t.Error("a file that is locked takes a delivery")
+			}
+			took <- time.Since(begin)
+		}()
+	}
+	for range 5 {
+		if d := <-took; d < lockWait/2 || d > lockWait+2*time.Second {
+			t.Errorf("Enqueue returns after %v", d)
+		}
+	}
+	execute(t, other, "ROLLBACK")
+	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+	if n := scan[int](t, q, "PRAGMA busy_timeout"); n != int(lockWait.Milliseconds()) {
+		t.Errorf("statements wait for %d ms", n)
+	}
+}
+
 // River does not write what becomes of a delivery whose outcome or turn the
 // store did not take: its clock is that of the process, and it does not look
 // whether another process has taken the delivery over.
