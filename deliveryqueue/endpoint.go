@@ -174,16 +174,25 @@ func (s *store) noteSuccesses(ctx context.Context, all []success) error {
 	return err
 }
 
-// forget deletes the rows of endpoints that were not used for long.
+// forget deletes the rows of endpoints that were not used for long and for which
+// no delivery waits, runs or is dead.
 func (s *store) forget(ctx context.Context) error {
+	has := func(index, condition string) string {
+		jobs := `river_job`
+		if s.sqlite && index != "" {
+			jobs += ` INDEXED BY ` + index
+		}
+		return fmt.Sprintf(`EXISTS (SELECT 1 FROM %s WHERE %s AND %s = deliveryqueue_endpoint.endpoint)`, jobs, condition, s.endpoint())
+	}
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
-		DELETE FROM deliveryqueue_endpoint WHERE used_at < %[1]s - $1 AND next_at < %[1]s AND alone_until < %[1]s
-			AND failing_since = 0 AND disabled_at = 0 AND paused_at = 0`, s.micros())), keepEndpoint.Microseconds())
+		DELETE FROM deliveryqueue_endpoint WHERE used_at < %[1]s - $1 AND next_at < %[1]s AND alone_until < %[1]s AND paused_at = 0
+			AND (failing_since = 0 AND disabled_at = 0 OR NOT %s AND NOT %s AND NOT %s)`, s.micros(),
+		has("deliveryqueue_due", s.available()), has("deliveryqueue_aside", aside), has("", running))), keepEndpoint.Microseconds())
 	return err
 }
 
 // keepEndpoint is how long what is known of an endpoint outlives its last
-// success.
+// success, or the first failure after it.
 const keepEndpoint = 30 * 24 * time.Hour
 
 // greatest returns the name of the SQL function.
@@ -192,6 +201,21 @@ func (s *store) greatest() string {
 		return `max`
 	}
 	return `GREATEST`
+}
+
+// aloneUntil returns the SQL expression of when a job's endpoint is no longer left
+// alone, or NULL.
+func (s *store) aloneUntil() string {
+	return fmt.Sprintf(`(SELECT own.alone_until FROM deliveryqueue_endpoint AS own
+		WHERE own.endpoint = %s AND own.alone_until BETWEEN %[2]s AND %[2]s + %[3]d)`, s.endpoint(), s.micros(), longestHold.Microseconds())
+}
+
+// later returns the later one of a time and one in Unix microseconds.
+func later(t time.Time, micros sql.NullInt64) time.Time {
+	if other := time.UnixMicro(micros.Int64); micros.Valid && other.After(t) {
+		return other
+	}
+	return t
 }
 
 // micros returns the SQL expression of the time by the store's clock, in Unix

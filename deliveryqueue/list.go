@@ -58,7 +58,7 @@ type Delivery struct {
 	URL            string // without user, query and fragment
 	IdempotencyKey string
 	Enqueued       time.Time
-	Next           time.Time // of the next attempt, if it is waiting
+	Next           time.Time // of the next attempt, also by its endpoint's Retry-After or probe, if it is waiting
 	Ended          time.Time // when it was delivered, canceled or became a dead letter; zero before
 	Attempts       int       // that were made
 	Status         int       // of the last response; 0 if there was none
@@ -221,8 +221,8 @@ func (q *Queue) page(ctx context.Context, ids []int64) ([]Delivery, error) {
 		text = "json(" + q.store.metadata() + ")"
 	}
 	rows, err := q.store.reading.QueryContext(ctx, fmt.Sprintf(
-		`SELECT id, state, %s, created_at, scheduled_at, finalized_at FROM river_job WHERE id IN %s ORDER BY id`,
-		text, idList(ids)))
+		`SELECT id, state, %s, created_at, scheduled_at, finalized_at, %s FROM river_job WHERE id IN %s ORDER BY id`,
+		text, q.store.aloneUntil(), idList(ids)))
 	if err != nil {
 		return nil, err
 	}
@@ -234,14 +234,15 @@ func (q *Queue) page(ctx context.Context, ids []int64) ([]Delivery, error) {
 			state string
 			meta  []byte
 			times [3]storedTime
+			alone sql.NullInt64
 		)
-		if err := rows.Scan(&d.ID, &state, &meta, &times[0], &times[1], &times[2]); err != nil {
+		if err := rows.Scan(&d.ID, &state, &meta, &times[0], &times[1], &times[2], &alone); err != nil {
 			return nil, err
 		}
 		d.State = stateOf(rivertype.JobState(state))
 		d.Enqueued, d.Ended = times[0].Time, times[2].Time
 		if d.State == Waiting {
-			d.Next = times[1].Time
+			d.Next = later(times[1].Time, alone)
 		}
 		d.describe(readMetadata(meta))
 		for _, t := range times {
