@@ -24,6 +24,7 @@ type fetcher struct {
 	// River fetches once at a time.
 	cursor string    // the endpoint after which the next look begins
 	next   time.Time // of the next look; zero: now
+	many   bool      // the last look did not read all endpoints
 	failed bool      // the last look
 }
 
@@ -119,21 +120,22 @@ const (
 
 	// mostLooked is about how many endpoints a look reads.
 	mostLooked = 1000
+
+	// mostLately is of how many deliveries that have become due lately the endpoints
+	// are read besides, if there are more.
+	mostLately = 500
 )
 
 // choose returns the endpoints to take deliveries of. It reads all that have
-// some, or so many of them after those of the last look.
+// some. If these are too many, it reads those of new deliveries and of retries,
+// and goes on with the others after those of the last look.
 func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 	var all []candidate
-	from, upTo, read := f.cursor, "", 0
-	for size := firstPage; ; size *= 2 {
-		page, err := f.store.due(ctx, from, upTo, size)
-		if err != nil {
-			return nil, err
-		}
+	seen := make(map[string]bool)
+	add := func(page []candidate) {
 		for _, c := range page {
 			switch {
-			case !c.due:
+			case !c.due || seen[c.Endpoint]:
 			case c.wait > early:
 				if next := time.Now().Add(c.wait - early/2); next.Before(f.next) {
 					f.next = next
@@ -141,8 +143,25 @@ func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 			default:
 				all = append(all, c)
 			}
+			seen[c.Endpoint] = true
 		}
+	}
+	if f.many {
+		lately, err := f.store.dueLately(ctx, mostLately)
+		if err != nil {
+			return nil, err
+		}
+		add(lately)
+	}
+	from, upTo, read := f.cursor, "", 0
+	for size := firstPage; ; size *= 2 {
+		page, err := f.store.due(ctx, from, upTo, size)
+		if err != nil {
+			return nil, err
+		}
+		add(page)
 		read += len(page)
+		f.many = read >= mostLooked && len(page) == size
 		switch whole := len(page) < size; {
 		case whole && (upTo != "" || f.cursor == ""):
 			chosen := f.ledger.allot(all, time.Now())
@@ -152,7 +171,7 @@ func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 			return chosen, nil
 		case whole: // around once
 			from, upTo = "", f.cursor
-		case read >= mostLooked:
+		case f.many:
 			f.next = time.Now().Add(f.poll / 8)
 			f.cursor = page[size-1].Endpoint
 			return f.ledger.allot(all, time.Now()), nil

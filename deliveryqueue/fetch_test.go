@@ -3,6 +3,7 @@ package deliveryqueue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,4 +131,43 @@ func TestManyEndpoints(t *testing.T) {
 			t.Errorf("look %d chooses %+v, and the next is in %v", look, chosen, time.Until(f.next))
 		}
 	}
+}
+
+// However many endpoints are paused, a new delivery is not later than
+// Config.PollInterval, also one of another process.
+func TestManyPausedEndpoints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long with the race detector; make test runs it without")
+	}
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		const n = 20_000
+		q := open(t, store, Config{PollInterval: defaultPollInterval})
+		enqueue(t, q, post(t, "http://seed.test", "x"), Options{})
+		backlog(t, q, n)
+		object := `jsonb_build_object`
+		if q.store.sqlite {
+			object = `jsonb_object`
+		}
+		execute(t, q.store.db, fmt.Sprintf(`UPDATE river_job SET scheduled_at = %s,
+			metadata = %[2]s('delivery', %[2]s('endpoint', 'http://h' || id, 'key', 'k'))`, q.store.after(`-60`), object))
+		execute(t, q.store.db, `INSERT INTO deliveryqueue_endpoint (endpoint, next_at, tail_at, paused_at)
+			SELECT 'http://h' || id, 0, 0, 1 FROM river_job`)
+		end := newEndpoint(t, 200)
+		start(t, q)
+		var late []time.Duration
+		other := open(t, store, Config{})
+		for i := range 20 {
+			time.Sleep(50 * time.Millisecond)
+			begin := time.Now()
+			enqueue(t, other, post(t, end.URL, "hello"), Options{})
+			end.wait(t, i+1)
+			late = append(late, end.requests()[i].at.Sub(begin))
+		}
+		slices.Sort(late)
+		t.Logf("late by %v", late)
+		if median := late[len(late)/2]; median > defaultPollInterval {
+			t.Errorf("half are later than %v", median)
+		}
+	})
 }
