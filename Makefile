@@ -85,6 +85,7 @@ needs: # Says before the work begins what is missing and what will be downloaded
 	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || echo "SKIPPED: neither redis-server nor valkey-server is in PATH, so the tests of fleet that need one do not run"
 	@command -v promtool >/dev/null || echo "SKIPPED: promtool (Debian: prometheus) is not in PATH, so the alert rules and the dashboard are not checked"
 	@command -v chromium >/dev/null || echo "SKIPPED: chromium is not in PATH, so the test of the report in a browser does not run"
+	@command -v pgbouncer >/dev/null || echo "SKIPPED: pgbouncer is not in PATH, so the test of deliveryqueue through it does not run"
 	@command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || echo "SKIPPED: postgres is neither in PATH nor in /usr/lib/postgresql, so the tests of deliveryqueue on PostgreSQL do not run"
 
 compat: ## The library on 32 bits, and on the oldest Go that it supports, which is downloaded (about 2 minutes)
