@@ -187,7 +187,7 @@ func (s *store) forget(ctx context.Context) error {
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
 		DELETE FROM deliveryqueue_endpoint WHERE used_at < %[1]s - $1 AND next_at < %[1]s AND alone_until < %[1]s AND paused_at = 0
 			AND (failing_since = 0 AND disabled_at = 0 OR NOT %s AND NOT %s AND NOT %s)`, s.micros(),
-		has("deliveryqueue_due", s.available()), has("deliveryqueue_aside", aside), has("", running))), keepEndpoint.Microseconds())
+		has("deliveryqueue_due", s.available()), has("deliveryqueue_aside", aside), has("", isRunning))), keepEndpoint.Microseconds())
 	return err
 }
 

@@ -68,7 +68,7 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 		return nil
 	}
 	for index, condition := range map[string]string{
-		"deliveryqueue_due": s.available(), "deliveryqueue_aside": aside, "": running,
+		"deliveryqueue_due": s.available(), "deliveryqueue_aside": aside, "": isRunning,
 	} {
 		if err := s.each(ctx, count, s.countQuery(index, condition)); err != nil {
 			return nil, err

@@ -24,7 +24,8 @@ type ledger struct {
 	lately        time.Duration // in which what was taken decays by e
 
 	mu       sync.Mutex
-	attempts map[int64]string // the endpoints of those in progress, by job
+	attempts map[int64]running // in progress, by job
+	busy     int               // workers
 	accounts map[string]*account
 	full     bool // a delivery is due for which there was no room
 
@@ -60,7 +61,7 @@ func newLedger(c Config) *ledger {
 	return &ledger{
 		workers: c.Workers, kept: min((c.Workers+3)/4, c.Workers-1), perEndpoint: c.PerEndpoint,
 		lately:    max(shortestLately, latelyTimeouts*c.AttemptTimeout),
-		attempts:  make(map[int64]string),
+		attempts:  make(map[int64]running),
 		accounts:  make(map[string]*account),
 		successes: make(map[string]int64),
 	}
@@ -76,6 +77,13 @@ func (a *account) taken(now time.Time, lately time.Duration) float64 {
 func (a *account) set(attempts int, now time.Time, lately time.Duration) {
 	a.seconds = a.taken(now, lately)
 	a.attempts, a.at = attempts, now
+}
+
+// running is the attempts of a job in progress. There may be two for a moment,
+// when the next has begun and the worker of the one before has not returned.
+type running struct {
+	endpoint string
+	n        int
 }
 
 // A candidate is an endpoint whose deliveries are due.
@@ -99,8 +107,8 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 		return nil
 	}
 	present := make(map[string]*account, len(candidates))
-	for _, endpoint := range l.attempts {
-		present[endpoint] = l.accounts[endpoint]
+	for _, r := range l.attempts {
+		present[r.endpoint] = l.accounts[r.endpoint]
 	}
 	own := make([]account, len(candidates))
 	for i := range candidates {
@@ -120,9 +128,9 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 		taken += a.taken(now, l.lately)
 	}
 	n := float64(len(present))
-	busy, most := len(l.attempts), l.most(len(present))
+	busy, most := l.busy, l.most(len(present))
 	for {
-		next, least := -1, math.Inf(1)
+		next, least := -1, 0.0
 		for i, c := range candidates {
 			if c.N == c.turns {
 				continue
@@ -132,7 +140,7 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 				l.full = true
 				continue
 			}
-			if took < least {
+			if next < 0 || took < least {
 				next, least = i, took
 			}
 		}
@@ -190,7 +198,8 @@ func (l *ledger) enter(job int64, endpoint string, h health, now time.Time) {
 		a = new(account)
 		l.accounts[endpoint] = a
 	}
-	l.attempts[job] = endpoint
+	l.attempts[job] = running{endpoint, l.attempts[job].n + 1}
+	l.busy++
 	a.set(a.attempts+1, now, l.lately)
 	a.health = h
 }
@@ -200,11 +209,17 @@ func (l *ledger) enter(job int64, endpoint string, h health, now time.Time) {
 func (l *ledger) leave(job int64, now time.Time) (full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := l.accounts[l.attempts[job]]
-	if a == nil {
+	r, ok := l.attempts[job]
+	if !ok {
 		return false
 	}
-	delete(l.attempts, job)
+	if r.n--; r.n > 0 {
+		l.attempts[job] = r
+	} else {
+		delete(l.attempts, job)
+	}
+	l.busy--
+	a := l.accounts[r.endpoint]
 	a.set(a.attempts-1, now, l.lately)
 	a.known = true
 	return l.full
@@ -214,7 +229,7 @@ func (l *ledger) leave(job int64, now time.Time) (full bool) {
 func (l *ledger) of(job int64) (h health) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a := l.accounts[l.attempts[job]]; a != nil {
+	if a := l.accounts[l.attempts[job].endpoint]; a != nil {
 		h = a.health
 	}
 	return h
@@ -225,7 +240,7 @@ func (l *ledger) of(job int64) (h health) {
 func (l *ledger) saw(job int64, failed bool, now time.Time) (endpoint string, before, after health) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	endpoint = l.attempts[job]
+	endpoint = l.attempts[job].endpoint
 	a := l.accounts[endpoint]
 	if a == nil {
 		return endpoint, before, after
@@ -244,8 +259,8 @@ func (l *ledger) saw(job int64, failed bool, now time.Time) (endpoint string, be
 func (l *ledger) succeeded(job int64, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if endpoint, ok := l.attempts[job]; ok {
-		l.successes[endpoint] = at.UnixMicro()
+	if r, ok := l.attempts[job]; ok {
+		l.successes[r.endpoint] = at.UnixMicro()
 	}
 }
 

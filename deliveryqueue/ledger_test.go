@@ -312,6 +312,24 @@ func sum(all []int) (sum int) {
 	return sum
 }
 
+// A job's next attempt may begin before the worker of the last one has returned.
+func TestAttemptsOfAJobOverlap(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	l := newLedger(Config{}.withDefaults())
+	l.enter(1, "a", health{}, now)
+	l.enter(1, "a", health{}, now)
+	l.leave(1, now)
+	if l.busy != 1 || l.accounts["a"].attempts != 1 {
+		t.Errorf("%d are busy, of %+v", l.busy, l.accounts["a"])
+	}
+	l.leave(1, now)
+	l.leave(1, now) // River reports a panic of the worker too
+	if got := allotted(l, now, "a"); got[0] == 0 || l.busy != 0 || l.accounts["a"].attempts != 0 || len(l.attempts) != 0 {
+		t.Errorf("afterward %v, %d are busy, of %+v", got, l.busy, l.accounts["a"])
+	}
+}
+
 // An endpoint has the turns of its throttle, and a probe is one.
 func TestAllotKeepsTurns(t *testing.T) {
 	t.Parallel()

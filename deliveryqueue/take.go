@@ -28,7 +28,7 @@ func (s *store) available() string {
 // wait for their time, and the dead letters.
 const aside = `state IN ('discarded', 'retryable', 'scheduled') AND queue = '` + queueName + `'`
 
-const running = `state = 'running' AND queue = '` + queueName + `'`
+const isRunning = `state = 'running' AND queue = '` + queueName + `'`
 
 func (s *store) endpoint() string {
 	return `COALESCE(NULLIF(CAST((` + s.metadata() + `) -> 'delivery' ->> 'endpoint' AS text), ''), '-')`
