@@ -192,7 +192,7 @@ func (s *store) insertSoon(
 		if err := setBusyTimeout(ctx, conn, max(left, 1)); err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, setBusyTimeout(context.WithoutCancel(ctx), conn, lockWait.Milliseconds())) }()
+		defer func() { _ = setBusyTimeout(context.WithoutCancel(ctx), conn, lockWait.Milliseconds()) }()
 	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
