@@ -15,14 +15,18 @@ func TestRedriveAfterTheDeadline(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		end := newEndpoint(t, 404)
 		q := open(t, store, Config{})
-		passed := enqueue(t, q, post(t, end.URL, "passed"), Options{Deadline: time.Now().Add(time.Second)})
+		passed := enqueue(t, q, post(t, end.URL, "passed"), Options{Deadline: time.Now().Add(time.Minute)})
 		for _, deadline := range []time.Time{{}, time.Now().Add(time.Hour)} {
 			enqueue(t, q, post(t, end.URL, "open"), Options{Deadline: deadline})
 		}
 		stop := start(t, q)
 		waitFor(t, q, Stats{Dead: 3})
 		stop()
-		time.Sleep(time.Second)
+		past := `jsonb_set(args, '{deadline}', '1')`
+		if q.store.sqlite {
+			past = `jsonb_patch(args, '{"deadline": 1}')`
+		}
+		setJob(t, q, passed, `args = `+past)
 		before := get(t, q, passed)
 		n, err := q.Redrive(t.Context(), Filter{})
 		var refused *DeadlinePassedError
