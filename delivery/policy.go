@@ -50,7 +50,7 @@ type RetryPolicy struct {
 
 // A ThrottlePolicy limits the rate of the attempts.
 type ThrottlePolicy struct {
-	// MaxReceivesPerSecond is in attempts a second, 1 or more. nil: no
+	// MaxReceivesPerSecond is in attempts a second, 1 to 2,147,483,647. nil: no
 	// throttling.
 	MaxReceivesPerSecond *int `json:"maxReceivesPerSecond,omitempty"`
 }

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ const (
 	limitNumRetries      = "a whole number, 0 to 100"
 	limitNumPhaseRetries = "a whole number, 0 to numRetries together with the other phases"
 	limitBackoffFunction = "one of arithmetic, exponential, geometric, linear"
-	limitMaxReceives     = "a whole number, 1 or more"
+	limitMaxReceives     = "a whole number, 1 to 2147483647"
 )
 
 // contentTypes returns what Amazon SNS, "Message delivery retries", allows as
@@ -149,7 +150,7 @@ func (r *RetryPolicy) limits(path string) []error {
 }
 
 func (t *ThrottlePolicy) limits(path string) error {
-	if t == nil || t.MaxReceivesPerSecond == nil || *t.MaxReceivesPerSecond >= 1 {
+	if t == nil || t.MaxReceivesPerSecond == nil || *t.MaxReceivesPerSecond >= 1 && *t.MaxReceivesPerSecond <= math.MaxInt32 {
 		return nil
 	}
 	return outOfLimits(path+".maxReceivesPerSecond", *t.MaxReceivesPerSecond, limitMaxReceives)

@@ -2,6 +2,7 @@ package deliveryqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/deliveryqueue/internal/ownfault"
 )
 
 // transports has a Transport for each policy. A Transport remembers connections
@@ -35,22 +37,52 @@ func (q *Queue) transport(stored unread) *delivery.Transport {
 	policy := *stored.policy
 	policy.ThrottlePolicy = nil // the store has the throttle
 	t := &delivery.Transport{
-		Policy: &policy, Base: q.config.Base, AttemptTimeout: q.config.AttemptTimeout, RetryStatus: q.config.RetryStatus,
+		Policy: &policy, Base: guarded(q.config.Base), AttemptTimeout: q.config.AttemptTimeout, RetryStatus: q.config.RetryStatus,
 	}
-	t.Observe = func(a awsretry.Attempt) {
-		if seen, ok := a.Request.Context().Value(seenKey{}).(*awsretry.Attempt); ok {
-			*seen = a
-		}
-		if q.config.Observe != nil {
-			q.config.Observe(a)
-		}
+	if observe := q.config.Observe; observe != nil {
+		t.Observe = func(a awsretry.Attempt) { q.hook(a.Request.Context(), "Observe", func() { observe(a) }) }
 	}
 	q.transports.byPolicy[stored.policyText] = t
 	return t
 }
 
-// seenKey is the key of the record that Observe gets, in an attempt's context.
-type seenKey struct{}
+// A guardedBase is a Base whose panics, and whose requests that cannot be signed,
+// are retried.
+type guardedBase struct{ http.RoundTripper }
+
+// guarded returns a Base that may panic as a guardedBase. That of net/http does
+// not.
+func guarded(base http.RoundTripper) http.RoundTripper {
+	switch base.(type) {
+	case nil, *http.Transport:
+		return base
+	}
+	return guardedBase{base}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b guardedBase) RoundTrip(req *http.Request) (resp *http.Response, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			resp, err = nil, &ownfault.Error{Err: fmt.Errorf("%w: %v", errPanicked, value)}
+			if req.Body != nil {
+				req.Body.Close()
+			}
+		}
+	}()
+	resp, err = b.RoundTripper.RoundTrip(req)
+	if ownfault.Is(err) {
+		err = &ownfault.Error{Err: errors.New(err.Error())} // without the type that makes it permanent
+	}
+	return resp, err
+}
+
+// CloseIdleConnections calls the method of this name of the Base, if it has one.
+func (b guardedBase) CloseIdleConnections() {
+	if base, ok := b.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
 
 // idKey is the key of a delivery's ID in the contexts of its attempts.
 type idKey struct{}
@@ -63,23 +95,16 @@ func ID(ctx context.Context) (id int64, ok bool) {
 	return id, ok
 }
 
-// attempt makes one attempt. A panic ends the delivery, unless it got a 2xx, as
-// in delivery.Transport.
+// attempt makes one attempt. A panic of a hook that it needs ends the delivery.
 func (q *Queue) attempt(ctx context.Context, stored unread, number int) (a awsretry.Attempt) {
-	var seen awsretry.Attempt
-	req, err := stored.request(context.WithValue(ctx, seenKey{}, &seen))
+	req, err := stored.request(ctx)
 	if err != nil {
 		return awsretry.Attempt{Number: number, Err: err, Class: awsretry.Permanent, Stop: awsretry.StopBody}
 	}
 	defer func() {
-		value := recover()
-		switch {
-		case value == nil:
-		case seen.Class == awsretry.Success && seen.Response != nil: // Observe panicked
-			a = seen
-		default:
+		if value := recover(); value != nil {
 			a = awsretry.Attempt{
-				Request: req, Number: number, Err: fmt.Errorf("%w: %v", errPanicked, value),
+				Request: req, Number: number, Err: &ownfault.Error{Err: fmt.Errorf("%w: %v", errPanicked, value)},
 				Class: awsretry.Permanent, Stop: awsretry.StopPermanent,
 			}
 		}

@@ -60,7 +60,7 @@ func newBare(t testing.TB, store string, config Config, _ int) load {
 	a, opts := args{must[[]byte](t)(json.Marshal(map[string]string{"x": text}))}, &river.InsertOpts{Queue: queueName}
 	return load{q, done,
 		func() error {
-			_, err := q.store.insert(t.Context(), a, opts)
+			_, err := q.store.insert(t.Context(), nil, []river.InsertManyParams{{Args: a, InsertOpts: opts}})
 			return err
 		},
 		func() (stop func()) { return startBare(t, q, done) },
@@ -99,7 +99,7 @@ func onEachLoad(b *testing.B, config Config, f func(*testing.B, load)) {
 	waiting, _ := strconv.Atoi(os.Getenv("DELIVERYQUEUE_WAITING"))
 	endpoints := 50
 	if waiting > 0 {
-		endpoints, config.PerEndpoint = 1, max(config.Workers, defaultWorkers)
+		endpoints, config.PerEndpoint = 1, config.Workers
 	}
 	loads := map[string]func(testing.TB, string, Config, int) load{"": newDeliveries, " bare": newBare}
 	for name, store := range stores {
@@ -153,7 +153,7 @@ func BenchmarkList(b *testing.B) {
 
 // Both stores sync to disk, unless many wait.
 func BenchmarkDeliver(b *testing.B) {
-	for _, workers := range []int{10, 50} {
+	for _, workers := range []int{10, 50, defaultWorkers} {
 		b.Run(fmt.Sprint(workers), func(b *testing.B) {
 			onEachLoad(b, Config{Workers: workers}, func(b *testing.B, l load) {
 				if !l.q.store.sqlite && os.Getenv("DELIVERYQUEUE_WAITING") == "" {

@@ -2,6 +2,7 @@ package deliveryqueue
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -64,13 +65,14 @@ func keyOf(job *rivertype.JobRow) string {
 type committed struct {
 	state      rivertype.JobState
 	next, done storedTime
+	alone      sql.NullInt64 // until when its endpoint is left alone
 }
 
 // outcome returns the delivery after the change.
 func (c *change) outcome(row committed) Delivery {
 	d := Delivery{ID: c.ID, State: stateOf(row.state), Enqueued: c.job.CreatedAt, Ended: row.done.Time}
 	if d.State == Waiting {
-		d.Next = row.next.Time
+		d.Next = later(row.next.Time, row.alone)
 	}
 	meta, err := readMetadata(c.job.Metadata)
 	meta.Record = c.Record[rivertype.MetadataKeyOutput]
@@ -102,7 +104,7 @@ func (s *store) settle(ctx context.Context, changes []*change) (map[int64]commit
 	for rows.Next() {
 		var id int64
 		var row committed
-		if err := rows.Scan(&id, &row.state, &row.next, &row.done); err != nil {
+		if err := rows.Scan(&id, &row.state, &row.next, &row.done, &row.alone); err != nil {
 			return nil, err
 		}
 		made[id] = row
@@ -136,6 +138,6 @@ func (s *store) settleQuery() string {
 		WHERE river_job.id = o.id AND COALESCE((%[1]s) -> 'delivery' ->> 'key', '') = o.key AND CASE WHEN o.state = 'completed'
 			THEN river_job.state IN ('running', 'available', 'scheduled', 'retryable', 'discarded')
 			ELSE river_job.state = 'running' AND river_job.attempt = o.attempt END
-		RETURNING river_job.id, river_job.state, river_job.scheduled_at, river_job.finalized_at`,
-		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows))
+		RETURNING river_job.id, river_job.state, river_job.scheduled_at, river_job.finalized_at, %[7]s`,
+		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows, s.aloneUntil()))
 }

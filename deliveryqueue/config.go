@@ -17,7 +17,7 @@ import (
 // A Config is the configuration of a Queue. The zero value is ready to use.
 type Config struct {
 	Base    http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
-	Workers int               // attempts that Run makes at the same time; 0: 10
+	Workers int               // attempts that Run makes at the same time; 0: 200
 	MaxBody int64             // the longest body that Enqueue takes, in bytes; 0: 256 KiB, as at Amazon SNS
 
 	// AttemptTimeout bounds each attempt, up to the end of its response. It also
@@ -26,11 +26,12 @@ type Config struct {
 	// the longer attempts of the others. 0: 15 s, as at Amazon SNS.
 	AttemptTimeout time.Duration
 
-	// PerEndpoint is how many attempts Run makes at the same time for one
-	// endpoint, the URL's scheme and host. It makes one until the endpoint's first
-	// response and after an attempt that took longer than a third of
-	// AttemptTimeout. Endpoints with two of these in a row have at most a quarter
-	// of the workers together. 0: a third of Workers.
+	// PerEndpoint is the most attempts that Run makes at the same time for one
+	// endpoint, the URL's scheme and host. The workers are shared fairly besides,
+	// by the time that each endpoint takes of them: the next free one is for the
+	// endpoint that took least lately, and a quarter is kept for those that took
+	// less than the mean. 0: a tenth of Workers, or, where fewer than eight
+	// endpoints have been used lately, an equal part of three quarters of them.
 	PerEndpoint int
 
 	// RetryStatus reports whether a response with this status is retried, as that
@@ -101,7 +102,7 @@ type Config struct {
 const (
 	defaultAttemptTimeout = 15 * time.Second
 	maxAttemptTimeout     = 24 * time.Hour
-	defaultWorkers        = 10
+	defaultWorkers        = 200
 	maxWorkers            = 10_000    // River's limit
 	defaultMaxBody        = 256 << 10 // of a message at Amazon SNS
 	largestMaxBody        = 64 << 20  // below the limits of a jsonb value in PostgreSQL and a blob in SQLite
@@ -125,8 +126,8 @@ func (c Config) Validate() error {
 	}
 	fault(c.AttemptTimeout < 0 || c.AttemptTimeout > maxAttemptTimeout,
 		"AttemptTimeout", c.AttemptTimeout, "above 0 and at most 24h0m0s, or 0 for 15s")
-	fault(c.Workers < 0 || c.Workers > maxWorkers, "Workers", c.Workers, "1 to 10000, or 0 for 10")
-	fault(c.PerEndpoint < 0 || c.PerEndpoint > maxWorkers, "PerEndpoint", c.PerEndpoint, "1 to 10000, or 0 for a third of Workers")
+	fault(c.Workers < 0 || c.Workers > maxWorkers, "Workers", c.Workers, "1 to 10000, or 0 for 200")
+	fault(c.PerEndpoint < 0 || c.PerEndpoint > maxWorkers, "PerEndpoint", c.PerEndpoint, "1 to 10000, or 0 for a tenth of Workers")
 	fault(c.MaxRetryAfter > longestHold, "MaxRetryAfter", c.MaxRetryAfter, "at most 1h0m0s, 0 for that, or negative")
 	fault(c.DisableAfter < 0, "DisableAfter", c.DisableAfter, "above 0, or 0 for never")
 	fault(c.MaxBody < 0 || c.MaxBody > largestMaxBody, "MaxBody", c.MaxBody, "1 to 67108864 bytes, or 0 for 262144")
@@ -142,7 +143,6 @@ func (c Config) Validate() error {
 func (c Config) withDefaults() Config {
 	c.AttemptTimeout = cmp.Or(c.AttemptTimeout, defaultAttemptTimeout)
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)
-	c.PerEndpoint = cmp.Or(c.PerEndpoint, max(c.Workers/3, 1))
 	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
 	c.StopTimeout = cmp.Or(c.StopTimeout, c.AttemptTimeout+5*time.Second)
 	c.KeepDelivered = cmp.Or(c.KeepDelivered, defaultKeepDelivered)

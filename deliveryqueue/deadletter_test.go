@@ -57,21 +57,23 @@ func TestPanics(t *testing.T) {
 		want   Delivery
 	}{
 		{"Base", Config{Base: httpfake.Base(func(*http.Request) (*http.Response, error) { panic("boom") })},
+			Delivery{State: Dead, Reason: "panic", Attempts: 2}},
+		{"RetryStatus", Config{RetryStatus: func(int) bool { panic("boom") }, Base: httpfake.Statuses(503)},
 			Delivery{State: Dead, Reason: "panic", Attempts: 1}},
 		{"Observe", Config{Observe: observe, Base: httpfake.Statuses(404)},
-			Delivery{State: Dead, Reason: "panic", Attempts: 1}},
+			Delivery{State: Dead, Reason: "permanent", Attempts: 1, Status: 404}},
 		{"Observe of a 2xx", Config{Observe: observe, Base: httpfake.Statuses(200)},
 			Delivery{State: Delivered, Attempts: 1, Status: 200}},
 		{"Open", Config{Seal: same, Open: func([]byte) ([]byte, error) { panic("boom") }},
 			Delivery{State: Dead, Reason: "unreadable"}},
 	} {
 		q := open(t, newSQLite(t), tt.config)
-		id := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+		id := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{Policy: retries(t, 1)})
 		start(t, q)
 		eventually(t, "it has ended", func() bool { return !get(t, q, id).Ended.IsZero() })
 		d := get(t, q, id)
 		if d.State != tt.want.State || d.Reason != tt.want.Reason || d.Attempts != tt.want.Attempts ||
-			d.Status != tt.want.Status || strings.Contains(d.Err, "boom") != (d.State == Dead) {
+			d.Status != tt.want.Status || strings.Contains(d.Err, "boom") != (d.State == Dead && d.Status == 0) {
 			t.Errorf("%s: %+v", tt.name, d)
 		}
 	}

@@ -26,8 +26,8 @@
 //
 // The order of deliveries is not guaranteed: each has a schedule of its own.
 //
-// No endpoint holds up another: deliveries are taken from endpoint to endpoint,
-// and those that hang have few workers (see Config.PerEndpoint).
+// No endpoint holds up another, however slow it is: they share the workers' time
+// fairly (see Config.PerEndpoint).
 //
 // Nothing is dropped: a delivery that failed for good stays in the store as a
 // dead letter, with its body and headers, until Redrive, or until

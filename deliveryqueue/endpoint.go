@@ -15,7 +15,7 @@ import (
 // The processes share what they know of an endpoint in a row of the store: when
 // its throttle has the next turn (next_at), until when it is left alone, for its
 // Retry-After or the next probe (alone_until), and how its last attempts ended.
-// An endpoint without a row has had no attempt.
+// An endpoint without a row has none of these.
 
 const (
 	// tooLate is the longest time after its turn at which an attempt may be
@@ -115,23 +115,18 @@ func (s *store) leaveAlone(ctx context.Context, endpoint string, wait time.Durat
 	return err
 }
 
-// setHealth notes how an attempt to the endpoint ended: whether it was slow, and
-// whether it failed. One that did not fail enables the endpoint.
-func (s *store) setHealth(ctx context.Context, endpoint string, slow, failed bool) error {
-	count, next := 0, `0`
-	if slow {
-		count, next = 1, fmt.Sprintf(`CASE WHEN own.slow < 1 THEN 1 ELSE %d END`, slowInARow)
-	}
+// setHealth notes whether an attempt to the endpoint failed. One that did not
+// enables the endpoint.
+func (s *store) setHealth(ctx context.Context, endpoint string, failed bool) error {
 	since, health := `0`, `failing_since = 0, disabled_at = 0, alone_until = CASE WHEN own.disabled_at > 0 THEN 0 ELSE own.alone_until END`
 	if failed {
 		since = s.micros()
 		health = `failing_since = CASE WHEN own.failing_since > 0 THEN own.failing_since ELSE ` + since + ` END`
 	}
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
-		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, slow, failing_since, used_at)
-			VALUES ($1, 0, 0, %d, %s, %s)
-		ON CONFLICT (endpoint) DO UPDATE SET slow = %[4]s, %[5]s, used_at = CASE WHEN own.used_at = 0 THEN %[3]s ELSE own.used_at END`,
-		count, since, s.micros(), next, health)), endpoint)
+		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, failing_since, used_at) VALUES ($1, 0, 0, %s, %s)
+		ON CONFLICT (endpoint) DO UPDATE SET %[3]s, used_at = CASE WHEN own.used_at = 0 THEN %[2]s ELSE own.used_at END`,
+		since, s.micros(), health)), endpoint)
 	return err
 }
 
@@ -179,16 +174,25 @@ func (s *store) noteSuccesses(ctx context.Context, all []success) error {
 	return err
 }
 
-// forget deletes the rows of endpoints that were not used for long.
+// forget deletes the rows of endpoints that were not used for long and for which
+// no delivery waits, runs or is dead.
 func (s *store) forget(ctx context.Context) error {
+	has := func(index, condition string) string {
+		jobs := `river_job`
+		if s.sqlite && index != "" {
+			jobs += ` INDEXED BY ` + index
+		}
+		return fmt.Sprintf(`EXISTS (SELECT 1 FROM %s WHERE %s AND %s = deliveryqueue_endpoint.endpoint)`, jobs, condition, s.endpoint())
+	}
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
-		DELETE FROM deliveryqueue_endpoint WHERE used_at < %[1]s - $1 AND next_at < %[1]s AND alone_until < %[1]s
-			AND failing_since = 0 AND disabled_at = 0 AND paused_at = 0`, s.micros())), keepEndpoint.Microseconds())
+		DELETE FROM deliveryqueue_endpoint WHERE used_at < %[1]s - $1 AND next_at < %[1]s AND alone_until < %[1]s AND paused_at = 0
+			AND (failing_since = 0 AND disabled_at = 0 OR NOT %s AND NOT %s AND NOT %s)`, s.micros(),
+		has("deliveryqueue_due", s.available()), has("deliveryqueue_aside", aside), has("", isRunning))), keepEndpoint.Microseconds())
 	return err
 }
 
 // keepEndpoint is how long what is known of an endpoint outlives its last
-// success. It is unknown after that, as one that had no attempt.
+// success, or the first failure after it.
 const keepEndpoint = 30 * 24 * time.Hour
 
 // greatest returns the name of the SQL function.
@@ -197,6 +201,21 @@ func (s *store) greatest() string {
 		return `max`
 	}
 	return `GREATEST`
+}
+
+// aloneUntil returns the SQL expression of when a job's endpoint is no longer left
+// alone, or NULL.
+func (s *store) aloneUntil() string {
+	return fmt.Sprintf(`(SELECT own.alone_until FROM deliveryqueue_endpoint AS own
+		WHERE own.endpoint = %s AND own.alone_until BETWEEN %[2]s AND %[2]s + %[3]d)`, s.endpoint(), s.micros(), longestHold.Microseconds())
+}
+
+// later returns the later one of a time and one in Unix microseconds.
+func later(t time.Time, micros sql.NullInt64) time.Time {
+	if other := time.UnixMicro(micros.Int64); micros.Valid && other.After(t) {
+		return other
+	}
+	return t
 }
 
 // micros returns the SQL expression of the time by the store's clock, in Unix

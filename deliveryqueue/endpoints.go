@@ -12,9 +12,10 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// An Endpoint is a scheme and host to which deliveries are sent.
+// An Endpoint is an origin to which deliveries are sent: a scheme, a host and a
+// port.
 type Endpoint struct {
-	URL                    string // such as https://example.com
+	URL                    string // such as https://example.com; the port is there unless it is the scheme's own
 	Waiting, Running, Dead int    // deliveries
 
 	Oldest   time.Time // when the oldest that waits was enqueued; zero: none waits
@@ -67,7 +68,7 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 		return nil
 	}
 	for index, condition := range map[string]string{
-		"deliveryqueue_due": s.available(), "deliveryqueue_aside": aside, "": `state = 'running' AND queue = '` + queueName + `'`,
+		"deliveryqueue_due": s.available(), "deliveryqueue_aside": aside, "": isRunning,
 	} {
 		if err := s.each(ctx, count, s.countQuery(index, condition)); err != nil {
 			return nil, err
@@ -193,7 +194,7 @@ func (q *Queue) Resume(ctx context.Context, endpoint string) error {
 // parseEndpoint checks and normalizes an endpoint.
 func parseEndpoint(text string) (string, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
 		*u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
 		return "", fmt.Errorf("the endpoint is %.80q; it must be a scheme and a host, such as https://example.com", text)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,27 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// A delivery's next attempt is not before its endpoint's Retry-After.
+func TestNextKnowsRetryAfter(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		outcomes := make(chan Delivery, 1)
+		q := open(t, store, Config{
+			OnOutcome: func(d Delivery) { outcomes <- d },
+			Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				return httpfake.Response(req, 503, http.NoBody, "Retry-After", "1000"), req.Body.Close()
+			}),
+		})
+		start(t, q)
+		id := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{Policy: retries(t, 3)})
+		for _, d := range []Delivery{<-outcomes, get(t, q, id)} {
+			if wait := time.Until(d.Next); wait < 990*time.Second || wait > 1010*time.Second {
+				t.Errorf("the next attempt is in %v", wait)
+			}
+		}
+	})
+}
+
 // An endpoint that fails for long is disabled: its deliveries wait, and their
 // policies do not go on, until a probe succeeds.
 func TestDisableAfter(t *testing.T) {
@@ -167,7 +189,7 @@ func TestDisabledSinceTheLook(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		q := open(t, store, Config{})
 		enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
-		check(t, q.store.setHealth(t.Context(), "http://endpoint.test", false, true))
+		check(t, q.store.setHealth(t.Context(), "http://endpoint.test", true))
 		f := q.newFetcher(t.Context())
 		chosen := must[[]candidate](t)(f.choose(t.Context()))
 		if _, disabled, err := q.store.disable(t.Context(), "http://endpoint.test", 0, -time.Hour); !disabled || err != nil {
@@ -212,9 +234,9 @@ func TestSuccessBesideAFailure(t *testing.T) {
 		end.hold = make(chan struct{})
 		q := open(t, store, Config{})
 		q.timing.sweep = 20 * time.Millisecond
-		check(t, q.store.setHealth(t.Context(), end.URL, false, false))
+		check(t, q.store.setHealth(t.Context(), end.URL, false))
 		startOne(t, q, end)
-		check(t, q.store.setHealth(t.Context(), end.URL, false, true))
+		check(t, q.store.setHealth(t.Context(), end.URL, true))
 		if endpoints(t, q)[end.URL].Failing.IsZero() {
 			t.Error("it is not failing")
 		}
@@ -226,23 +248,34 @@ func TestSuccessBesideAFailure(t *testing.T) {
 	})
 }
 
-// What is known of an endpoint that is not used is forgotten, apart from what
-// somebody has to know.
+// What is known of an endpoint that is not used is forgotten, apart from a Pause
+// and, while it has deliveries, that it fails.
 func TestForget(t *testing.T) {
 	t.Parallel()
-	q := open(t, newSQLite(t), Config{})
-	for _, url := range []string{"http://old.test", "http://failing.test", "http://paused.test", "http://new.test"} {
-		check(t, q.store.setHealth(t.Context(), url, false, url == "http://failing.test"))
-	}
-	check(t, q.Pause(t.Context(), "http://paused.test"))
-	execute(t, q.store.db, `UPDATE deliveryqueue_endpoint SET used_at = used_at - ? WHERE endpoint <> 'http://new.test'`,
-		(keepEndpoint + time.Hour).Microseconds())
-	start(t, q)
-	eventually(t, "one is forgotten", func() bool {
-		return scan[int](t, q, `SELECT count(*) FROM deliveryqueue_endpoint`) < 4
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		for _, name := range []string{"old", "paused", "new", "failed", "failing", "dead", "running"} {
+			check(t, q.store.setHealth(t.Context(), "http://"+name+".test", !strings.Contains("old paused new", name)))
+		}
+		check(t, q.Pause(t.Context(), "http://paused.test"))
+		for name, state := range map[string]string{
+			"failing": `state = 'scheduled', scheduled_at = ` + q.store.after(`600`),
+			"dead":    `state = 'discarded', finalized_at = ` + q.store.after(`0`),
+			"running": `state = 'running', attempted_at = ` + q.store.after(`0`),
+		} {
+			setJob(t, q, enqueue(t, q, post(t, "http://"+name+".test", "hello"), Options{}), state)
+		}
+		execute(t, q.store.db, q.store.query(`UPDATE deliveryqueue_endpoint SET used_at = used_at - $1 WHERE endpoint <> 'http://new.test'`),
+			(keepEndpoint + time.Hour).Microseconds())
+		check(t, q.store.forget(t.Context()))
+		var left []string
+		for name := range endpoints(t, q) {
+			left = append(left, name)
+		}
+		slices.Sort(left)
+		want := []string{"http://dead.test", "http://failing.test", "http://paused.test", "http://running.test"}
+		if !slices.Equal(left, want) || scan[int](t, q, `SELECT count(*) FROM deliveryqueue_endpoint`) != len(want)+1 {
+			t.Errorf("%q are left, want %q and http://new.test", left, want)
+		}
 	})
-	const left = `SELECT group_concat(endpoint) FROM (SELECT endpoint FROM deliveryqueue_endpoint ORDER BY endpoint)`
-	if all := scan[string](t, q, left); all != "http://failing.test,http://new.test,http://paused.test" {
-		t.Errorf("%s are left", all)
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -34,7 +35,7 @@ type Options struct {
 	// Deadline is when the delivery is given up: no attempt begins later, and it is
 	// a dead letter with the reason "deadline" as soon as its policy has no attempt
 	// earlier, or when its endpoint is no longer left alone. The zero time: the
-	// policy ends it.
+	// policy ends it. Enqueue returns an error for one after the year 33658.
 	Deadline time.Time
 }
 
@@ -48,10 +49,10 @@ const crashLimit = 1000
 //
 // After an error of ctx or of the connection to the store, the delivery may be
 // stored. Enqueue returns an error if the SQLite file was deleted or replaced
-// while it was open. Enqueue waits up to 5 s for an SQLite file that another process
-// has locked, even if ctx ends earlier.
+// while it was open. Enqueue waits up to 5 s for an SQLite file that others have
+// locked, even if ctx ends earlier.
 func (q *Queue) Enqueue(ctx context.Context, req *http.Request, o Options) (int64, error) {
-	return q.enqueue(ctx, req, o, q.store.insert)
+	return q.enqueue(ctx, req, o, q.store.insertSoon)
 }
 
 // EnqueueTx is like Enqueue within a transaction in the same SQLite file. The
@@ -67,15 +68,16 @@ func (q *Queue) EnqueuePgxTx(ctx context.Context, tx pgx.Tx, req *http.Request, 
 	return q.enqueue(ctx, req, o, q.store.within(tx))
 }
 
-// An insertFunc inserts a job.
-type insertFunc func(context.Context, river.JobArgs, *river.InsertOpts) (*rivertype.JobInsertResult, error)
+// An insertFunc inserts jobs.
+type insertFunc func(context.Context, []river.InsertManyParams) ([]*rivertype.JobInsertResult, error)
 
 // within returns the insertFunc of a transaction.
 func (s *store) within(tx any) insertFunc {
-	return func(
-		ctx context.Context, a river.JobArgs, opts *river.InsertOpts,
-	) (*rivertype.JobInsertResult, error) {
-		return s.insertTx(ctx, tx, a, opts)
+	return func(ctx context.Context, all []river.InsertManyParams) ([]*rivertype.JobInsertResult, error) {
+		if tx == nil {
+			return nil, errors.New("the transaction is nil")
+		}
+		return s.insert(ctx, tx, all)
 	}
 }
 
@@ -87,12 +89,12 @@ func (q *Queue) enqueue(ctx context.Context, req *http.Request, o Options, inser
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}
-	result, err := insert(ctx, job.Args, job.InsertOpts)
+	results, err := insert(ctx, []river.InsertManyParams{job})
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}
 	q.asked.give()
-	return result.Job.ID, nil
+	return results[0].Job.ID, nil
 }
 
 // An Item is one of the deliveries of EnqueueMany.
@@ -103,7 +105,8 @@ type Item struct {
 
 // EnqueueMany is like Enqueue for all items in one transaction: it stores all of
 // them or, if it returns an error, none. It returns their IDs in the same order,
-// and closes the bodies of all requests.
+// and closes the bodies of all requests. In SQLite, nobody else writes meanwhile,
+// so enqueue at most some thousands at a time: 100,000 may take a minute.
 func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) {
 	var all []river.InsertManyParams
 	var fault error
@@ -130,7 +133,7 @@ func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) 
 	if len(all) == 0 {
 		return nil, nil
 	}
-	results, err := q.store.insertMany(ctx, all)
+	results, err := q.store.insertSoon(ctx, all)
 	if err != nil {
 		return nil, fmt.Errorf("deliveryqueue: EnqueueMany: %w", err)
 	}

@@ -9,27 +9,28 @@ import (
 
 // River takes the jobs that are due in the order of their times, so that one
 // endpoint with many would hold all workers. A fetcher is in the place of
-// River's query: it goes from endpoint to endpoint, and takes of each what its
-// lane has room for.
+// River's query: it reads which endpoints have deliveries that are due, and takes
+// of each what the ledger allots it.
 
 // A fetcher takes deliveries for the workers of a Run.
 type fetcher struct {
 	store   *store
-	lanes   *lanes
+	ledger  *ledger
 	poll    time.Duration   // between two looks at the store
 	running context.Context // of Run
 
 	asked signal // something may be due that was not before
 
 	// River fetches once at a time.
-	cursor string    // the endpoint that was the last to have its turn
+	cursor string    // the endpoint after which the next look begins
 	next   time.Time // of the next look; zero: now
+	many   bool      // the last look did not read all endpoints
 	failed bool      // the last look
 }
 
 func (q *Queue) newFetcher(running context.Context) *fetcher {
 	return &fetcher{
-		store: &q.store, lanes: newLanes(q.config), poll: q.config.PollInterval, running: running, asked: q.asked,
+		store: &q.store, ledger: newLedger(q.config), poll: q.config.PollInterval, running: running, asked: q.asked,
 	}
 }
 
@@ -45,7 +46,7 @@ func (s signal) give() {
 
 // leave notes that an attempt has ended.
 func (f *fetcher) leave(job int64) {
-	if f.lanes.leave(job) {
+	if f.ledger.leave(job, time.Now()) {
 		f.asked.give()
 	}
 }
@@ -106,7 +107,7 @@ func (f *fetcher) look(ctx context.Context, client string) (jobs []*rivertype.Jo
 	for _, t := range all {
 		h := of[t.endpoint]
 		h.disabled = t.disabled
-		f.lanes.enter(t.job.ID, t.endpoint, h)
+		f.ledger.enter(t.job.ID, t.endpoint, h, time.Now())
 		jobs = append(jobs, t.job)
 	}
 	return jobs, nil
@@ -115,26 +116,26 @@ func (f *fetcher) look(ctx context.Context, client string) (jobs []*rivertype.Jo
 const (
 	// firstPage is how many endpoints are read at first; each page is twice as
 	// long as the one before.
-	firstPage = 32
+	firstPage = 64
 
-	// mostLooked is about how many endpoints a look reads. There may be many that
-	// have no room.
+	// mostLooked is about how many endpoints a look reads.
 	mostLooked = 1000
+
+	// mostLately is of how many deliveries that have become due lately the endpoints
+	// are read besides, if there are more.
+	mostLately = 500
 )
 
-// choose returns the endpoints to take deliveries of. It begins after the last
-// one that had its turn, and goes on until no worker is free.
+// choose returns the endpoints to take deliveries of. It reads all that have
+// some. If these are too many, it reads those of new deliveries and of retries,
+// and goes on with the others after those of the last look.
 func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 	var all []candidate
-	from, upTo, read := f.cursor, "", 0
-	for size := max(firstPage, f.lanes.workers); ; size *= 2 {
-		page, err := f.store.due(ctx, from, upTo, size)
-		if err != nil {
-			return nil, err
-		}
+	seen := make(map[string]bool)
+	add := func(page []candidate) {
 		for _, c := range page {
 			switch {
-			case !c.due:
+			case !c.due || seen[c.Endpoint]:
 			case c.wait > early:
 				if next := time.Now().Add(c.wait - early/2); next.Before(f.next) {
 					f.next = next
@@ -142,34 +143,40 @@ func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 			default:
 				all = append(all, c)
 			}
+			seen[c.Endpoint] = true
 		}
-		left := f.lanes.allot(all)
+	}
+	if f.many {
+		lately, err := f.store.dueLately(ctx, mostLately)
+		if err != nil {
+			return nil, err
+		}
+		add(lately)
+	}
+	from, upTo, read := f.cursor, "", 0
+	for size := firstPage; ; size *= 2 {
+		page, err := f.store.due(ctx, from, upTo, size)
+		if err != nil {
+			return nil, err
+		}
+		add(page)
 		read += len(page)
-		switch {
-		case left == 0 || len(page) < size && (upTo != "" || f.cursor == ""):
-			return f.chosen(all, f.cursor), nil
-		case len(page) < size: // around once
+		f.many = read >= mostLooked && len(page) == size
+		switch whole := len(page) < size; {
+		case whole && (upTo != "" || f.cursor == ""):
+			chosen := f.ledger.allot(all, time.Now())
+			if len(chosen) > 0 { // of equals, the next come first
+				f.cursor = chosen[len(chosen)-1].Endpoint
+			}
+			return chosen, nil
+		case whole: // around once
 			from, upTo = "", f.cursor
-		case read >= mostLooked:
+		case f.many:
 			f.next = time.Now().Add(f.poll / 8)
-			return f.chosen(all, page[size-1].Endpoint), nil
+			f.cursor = page[size-1].Endpoint
+			return f.ledger.allot(all, time.Now()), nil
 		default:
 			from = page[size-1].Endpoint
 		}
 	}
-}
-
-// chosen returns the candidates of which deliveries are taken. The next look
-// begins after the last of them, or after the cursor if there is none.
-func (f *fetcher) chosen(all []candidate, cursor string) []candidate {
-	f.lanes.advance()
-	f.cursor = cursor
-	var taken []candidate
-	for _, c := range all {
-		if c.N > 0 {
-			taken = append(taken, c)
-			f.cursor = c.Endpoint
-		}
-	}
-	return taken
 }

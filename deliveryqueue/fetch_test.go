@@ -3,6 +3,7 @@ package deliveryqueue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,11 +117,12 @@ func TestManyEndpoints(t *testing.T) {
 	backlog(t, q, n)
 	execute(t, q.store.db, `UPDATE river_job SET metadata =
 		jsonb_object('delivery', jsonb_object('endpoint', 'http://h' || id, 'key', 'k')) WHERE id > 1`)
-	execute(t, q.store.db, `INSERT INTO deliveryqueue_endpoint (endpoint, next_at, tail_at, slow)
-		SELECT 'http://h' || id, 0, 0, 2 FROM river_job WHERE id > 1`)
 	f := q.newFetcher(t.Context())
-	for job := range int64(2) { // the part of those that hang
-		f.lanes.enter(job, fmt.Sprint(job), health{slow: 2})
+	for job := range int64(f.ledger.workers - f.ledger.kept) { // what endpoints at the mean may have
+		f.ledger.enter(job, "http://busy.test", health{}, time.Now())
+	}
+	for id := 2; id <= n; id++ {
+		f.ledger.accounts[fmt.Sprintf("http://h%d", id)] = &account{known: true, seconds: 1000, at: time.Now()}
 	}
 	for look, want := range []int{0, 1} { // http://seed.test, the last
 		f.next = time.Now().Add(f.poll)
@@ -129,4 +131,43 @@ func TestManyEndpoints(t *testing.T) {
 			t.Errorf("look %d chooses %+v, and the next is in %v", look, chosen, time.Until(f.next))
 		}
 	}
+}
+
+// However many endpoints are paused, a new delivery is not later than
+// Config.PollInterval, also one of another process.
+func TestManyPausedEndpoints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes long with the race detector; make test runs it without")
+	}
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		const n = 20_000
+		q := open(t, store, Config{PollInterval: defaultPollInterval})
+		enqueue(t, q, post(t, "http://seed.test", "x"), Options{})
+		backlog(t, q, n)
+		object := `jsonb_build_object`
+		if q.store.sqlite {
+			object = `jsonb_object`
+		}
+		execute(t, q.store.db, fmt.Sprintf(`UPDATE river_job SET scheduled_at = %s,
+			metadata = %[2]s('delivery', %[2]s('endpoint', 'http://h' || id, 'key', 'k'))`, q.store.after(`-60`), object))
+		execute(t, q.store.db, `INSERT INTO deliveryqueue_endpoint (endpoint, next_at, tail_at, paused_at)
+			SELECT 'http://h' || id, 0, 0, 1 FROM river_job`)
+		end := newEndpoint(t, 200)
+		start(t, q)
+		var late []time.Duration
+		other := open(t, store, Config{})
+		for i := range 20 {
+			time.Sleep(50 * time.Millisecond)
+			begin := time.Now()
+			enqueue(t, other, post(t, end.URL, "hello"), Options{})
+			end.wait(t, i+1)
+			late = append(late, end.requests()[i].at.Sub(begin))
+		}
+		slices.Sort(late)
+		t.Logf("late by %v", late)
+		if median := late[len(late)/2]; median > defaultPollInterval {
+			t.Errorf("half are later than %v", median)
+		}
+	})
 }

@@ -287,6 +287,7 @@ type endpoint struct {
 	mu       sync.Mutex
 	statuses []int
 	hold     chan struct{} // closed when responses may come; nil: they may
+	slow     atomic.Value  // a func(http.ResponseWriter, *http.Request) before a response
 	got      []got
 }
 
@@ -307,6 +308,9 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status == 1 {
 		<-r.Context().Done()
 		return
+	}
+	if slow, ok := e.slow.Load().(func(http.ResponseWriter, *http.Request)); ok {
+		slow(w, r)
 	}
 	if e.hold != nil {
 		select {

@@ -58,16 +58,16 @@ type Delivery struct {
 	URL            string // without user, query and fragment
 	IdempotencyKey string
 	Enqueued       time.Time
-	Next           time.Time // of the next attempt, if it is waiting
+	Next           time.Time // of the next attempt, also by its endpoint's Retry-After or probe, if it is waiting
 	Ended          time.Time // when it was delivered, canceled or became a dead letter; zero before
 	Attempts       int       // that were made
 	Status         int       // of the last response; 0 if there was none
 	Err            string    // of the last attempt; "" if there was a response
 
 	// Reason is why the delivery failed: the text of an awsretry.Stop, such as
-	// "max_attempts" or "permanent"; "panic" if Base or a hook panicked;
-	// "unreadable" if the row could not be read; or "crashed" if the process
-	// died during 1,000 attempts.
+	// "max_attempts" or "permanent"; "panic" if Base or RetryStatus panicked;
+	// "unreadable" if the row could not be read; "store" if the store refused a
+	// value of the row; or "crashed" if the process died during 1,000 attempts.
 	Reason string
 
 	Last []Result // of the last five attempts, the latest last
@@ -90,7 +90,7 @@ type Result struct {
 type Filter struct {
 	IDs      []int64   // empty: any
 	State    State     // "": any
-	Endpoint string    // scheme and host, such as https://example.com; "": any
+	Endpoint string    // as for Pause, such as https://example.com; "": any
 	Before   time.Time // enqueued before; zero: at any time
 	Limit    int       // deliveries to select, the oldest first; 0: all
 }
@@ -122,7 +122,11 @@ func (s *store) where(f Filter) (string, []any, error) {
 		where += " AND state IN (" + strings.Join(list, ", ") + ")"
 	}
 	if f.Endpoint != "" {
-		add("("+s.metadata()+") -> 'delivery' ->> 'endpoint' = $%d", strings.ToLower(f.Endpoint))
+		name, err := parseEndpoint(f.Endpoint)
+		if err != nil {
+			return "", nil, fmt.Errorf("Filter.Endpoint: %w", err)
+		}
+		add("("+s.metadata()+") -> 'delivery' ->> 'endpoint' = $%d", name)
 	}
 	if !f.Before.IsZero() {
 		add("created_at < $%d", s.time(f.Before))
@@ -217,8 +221,8 @@ func (q *Queue) page(ctx context.Context, ids []int64) ([]Delivery, error) {
 		text = "json(" + q.store.metadata() + ")"
 	}
 	rows, err := q.store.reading.QueryContext(ctx, fmt.Sprintf(
-		`SELECT id, state, %s, created_at, scheduled_at, finalized_at FROM river_job WHERE id IN %s ORDER BY id`,
-		text, idList(ids)))
+		`SELECT id, state, %s, created_at, scheduled_at, finalized_at, %s FROM river_job WHERE id IN %s ORDER BY id`,
+		text, q.store.aloneUntil(), idList(ids)))
 	if err != nil {
 		return nil, err
 	}
@@ -230,14 +234,15 @@ func (q *Queue) page(ctx context.Context, ids []int64) ([]Delivery, error) {
 			state string
 			meta  []byte
 			times [3]storedTime
+			alone sql.NullInt64
 		)
-		if err := rows.Scan(&d.ID, &state, &meta, &times[0], &times[1], &times[2]); err != nil {
+		if err := rows.Scan(&d.ID, &state, &meta, &times[0], &times[1], &times[2], &alone); err != nil {
 			return nil, err
 		}
 		d.State = stateOf(rivertype.JobState(state))
 		d.Enqueued, d.Ended = times[0].Time, times[2].Time
 		if d.State == Waiting {
-			d.Next = times[1].Time
+			d.Next = later(times[1].Time, alone)
 		}
 		d.describe(readMetadata(meta))
 		for _, t := range times {

@@ -3,7 +3,24 @@ package deliveryqueue
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"time"
 )
+
+// minutely limits a warning to one a minute.
+type minutely struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (m *minutely) warn(log func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := time.Now(); m.last.IsZero() || now.Sub(m.last) >= time.Minute {
+		m.last = now
+		log()
+	}
+}
 
 // warnings passes what an operator must know to slog.Default, whatever that is
 // at the time.

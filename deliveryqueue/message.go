@@ -128,7 +128,7 @@ func (q *Queue) read(raw []byte, h head) (unread, error) {
 		return unread{}, err
 	}
 	// A sealed request that was moved to another row would be sent for that one.
-	if req.Header.Get(keyHeader) != h.Key || endpointOf(req.URL) != h.Endpoint {
+	if req.Header.Get(keyHeader) != h.Key || endpointOf(req.URL) != renamed(h.Endpoint) {
 		return unread{}, errors.New("its request is that of another delivery: the key or the endpoint differs from what List shows")
 	}
 	return u, nil
@@ -189,7 +189,9 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	}
 	m := message{Version: messageVersion, Letter: letter.Bytes()}
 	if !o.Deadline.IsZero() {
-		m.Deadline = max(o.Deadline.UnixMicro(), 1)
+		if m.Deadline, err = deadlineOf(o.Deadline); err != nil {
+			return args{}, head{}, err
+		}
 	}
 	if q.config.Seal != nil {
 		m.Sealed = true
@@ -203,6 +205,21 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	raw, err := json.Marshal(m)
 	return args{raw}, head{Method: h.Method, URL: h.URL, Endpoint: endpointOf(sent.URL), Key: key}, err
 }
+
+// deadlineOf returns a deadline in Unix microseconds. One before 1970 has passed.
+func deadlineOf(t time.Time) (int64, error) {
+	switch seconds := t.Unix(); {
+	case seconds > maxDeadline:
+		return 0, fmt.Errorf("the deadline is %v; it must be at most %v, or the zero time for none", t, time.Unix(maxDeadline, 0).UTC())
+	case seconds < 0:
+		return 1, nil
+	}
+	return max(t.UnixMicro(), 1), nil
+}
+
+// maxDeadline is a time in the year 33658, in Unix seconds. In microseconds it has
+// 18 digits.
+const maxDeadline = 1e12 - 1
 
 // takeBody reads and closes the request's body.
 func (q *Queue) takeBody(req *http.Request) ([]byte, error) {
@@ -263,7 +280,7 @@ func checkURL(req *http.Request) error {
 		return errors.New("the request has no URL")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("the request's URL has the scheme %.20q; it must be http or https", u.Scheme)
-	case u.Host == "":
+	case u.Hostname() == "":
 		return errors.New("the request's URL has no host")
 	}
 	return nil

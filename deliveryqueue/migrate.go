@@ -3,31 +3,35 @@ package deliveryqueue
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 )
 
 // schemaVersion is the version of this package's tables.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // ownTables returns the statements that create this package's tables from
-// version on. Times are in Unix microseconds, and 0 is none. tail_at is for
-// processes of version 1 that still run, which know and write next_at alone.
+// version on. Times are in Unix microseconds, and 0 is none. tail_at and slow are
+// for processes of versions 1 and 2 that still run.
 func (s *store) ownTables(version int) []string {
 	var all []string
 	if version < 1 {
 		all = append(all, `CREATE TABLE IF NOT EXISTS deliveryqueue_endpoint (
 			endpoint text PRIMARY KEY, next_at bigint NOT NULL, tail_at bigint NOT NULL)`)
 	}
+	if version < 2 {
+		all = append(all,
+			`ALTER TABLE deliveryqueue_endpoint ADD COLUMN slow integer NOT NULL DEFAULT -1`,
+			`ALTER TABLE deliveryqueue_endpoint ADD COLUMN per_second integer NOT NULL DEFAULT 0`,
+			`ALTER TABLE deliveryqueue_endpoint ADD COLUMN failing_since bigint NOT NULL DEFAULT 0`,
+			`ALTER TABLE deliveryqueue_endpoint ADD COLUMN disabled_at bigint NOT NULL DEFAULT 0`,
+			`ALTER TABLE deliveryqueue_endpoint ADD COLUMN paused_at bigint NOT NULL DEFAULT 0`,
+			`ALTER TABLE deliveryqueue_endpoint ADD COLUMN alone_until bigint NOT NULL DEFAULT 0`,
+			`ALTER TABLE deliveryqueue_endpoint ADD COLUMN used_at bigint NOT NULL DEFAULT 0`)
+	}
 	return append(all,
-		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN slow integer NOT NULL DEFAULT -1`,
-		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN per_second integer NOT NULL DEFAULT 0`,
-		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN failing_since bigint NOT NULL DEFAULT 0`,
-		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN disabled_at bigint NOT NULL DEFAULT 0`,
-		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN paused_at bigint NOT NULL DEFAULT 0`,
-		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN alone_until bigint NOT NULL DEFAULT 0`,
-		`ALTER TABLE deliveryqueue_endpoint ADD COLUMN used_at bigint NOT NULL DEFAULT 0`,
 		fmt.Sprintf(`INSERT INTO deliveryqueue_schema (version) VALUES (%d)`, schemaVersion))
 }
 
@@ -136,7 +140,66 @@ func (s *store) update(ctx context.Context, tx *sql.Tx, own string) error {
 			return err
 		}
 	}
+	return s.renameEndpoints(ctx, tx)
+}
+
+// A rename is an endpoint that had another name before version 3.
+type rename struct {
+	Old string `json:"old"`
+	New string `json:"new"`
+}
+
+// renameEndpoints renames endpoints whose port or host was spelled in another way.
+// What is known of both names goes to the new one, which a Pause of either pauses.
+func (s *store) renameEndpoints(ctx context.Context, tx *sql.Tx) error {
+	all, err := s.renames(ctx, tx)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	renames := `jsonb_to_recordset($1::jsonb) AS renamed (old text, new text)`
+	meta := `jsonb_set(metadata, '{delivery,endpoint}', to_jsonb(renamed.new))`
+	if s.sqlite {
+		renames = `(SELECT value ->> 'old' AS old, value ->> 'new' AS new FROM json_each($1)) AS renamed`
+		meta = `jsonb_patch(metadata, jsonb_object('delivery', jsonb_object('endpoint', renamed.new)))`
+	}
+	for _, statement := range []string{
+		`UPDATE river_job SET metadata = ` + meta + ` FROM %[2]s WHERE %[3]s = renamed.old`,
+		`INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, alone_until, paused_at, failing_since, disabled_at, used_at)
+			SELECT renamed.new, max(next_at), 0, max(alone_until), max(paused_at), min(failing_since), min(disabled_at), max(used_at)
+			FROM deliveryqueue_endpoint AS old JOIN %[2]s ON old.endpoint = renamed.old WHERE true GROUP BY renamed.new
+			ON CONFLICT (endpoint) DO UPDATE SET next_at = %[1]s(own.next_at, excluded.next_at),
+				alone_until = %[1]s(own.alone_until, excluded.alone_until), paused_at = %[1]s(own.paused_at, excluded.paused_at)`,
+		`DELETE FROM deliveryqueue_endpoint WHERE endpoint IN (SELECT renamed.old FROM %[2]s)`,
+	} {
+		if _, err := tx.ExecContext(ctx, s.query(fmt.Sprintf(statement, s.greatest(), renames, s.endpoint())), string(raw)); err != nil {
+			return fmt.Errorf("renaming endpoints: %w", err)
+		}
+	}
 	return nil
+}
+
+// renames returns the endpoints in the store that have another name now.
+func (s *store) renames(ctx context.Context, tx *sql.Tx) (all []rename, err error) {
+	rows, err := tx.QueryContext(ctx, s.query(fmt.Sprintf(
+		`SELECT %s FROM river_job WHERE queue = $1 UNION SELECT endpoint FROM deliveryqueue_endpoint`, s.endpoint())), queueName)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r rename
+		if err := rows.Scan(&r.Old); err != nil {
+			return nil, err
+		}
+		if r.New = renamed(r.Old); r.New != r.Old {
+			all = append(all, r)
+		}
+	}
+	return all, rows.Err()
 }
 
 func ignoreDone(err error) error {

@@ -18,6 +18,7 @@ type Queue struct {
 
 	settling   *group
 	transports transports
+	ownFaults  minutely
 	asked      signal // for the fetchers of Run
 }
 

@@ -2,6 +2,7 @@ package deliveryqueue
 
 import (
 	"encoding/json"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,9 +25,31 @@ type head struct {
 	Key      string `json:"key"`
 }
 
-// endpointOf returns the endpoint of a URL. All deliveries to an endpoint share
-// a throttle.
-func endpointOf(u *url.URL) string { return strings.ToLower(u.Scheme + "://" + u.Host) }
+// endpointOf returns the endpoint of a URL, which is its origin (RFC 6454): in
+// lower case, without the scheme's own port, a full stop at the end of the host,
+// and other spellings of an IP address.
+func endpointOf(u *url.URL) string {
+	scheme, host := strings.ToLower(u.Scheme), strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if addr, err := netip.ParseAddr(host); err == nil {
+		host = addr.String()
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	port := strings.TrimLeft(u.Port(), "0")
+	if port == "" || scheme == "http" && port == "80" || scheme == "https" && port == "443" {
+		return scheme + "://" + host
+	}
+	return scheme + "://" + host + ":" + port
+}
+
+// renamed returns the endpoint that a stored one is now.
+func renamed(stored string) string {
+	if u, err := url.Parse(stored); err == nil && u.Hostname() != "" {
+		return endpointOf(u)
+	}
+	return stored
+}
 
 // A record is the state of a delivery after its last attempt. Every field is
 // always written, because the new record is merged into the old one.

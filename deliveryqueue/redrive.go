@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/riverqueue/river/rivertype"
@@ -102,22 +103,77 @@ func (q *Queue) dropDeadLetter(ctx context.Context, id int64) error {
 // idempotency keys. It returns their number, also with an error: it redrives
 // 5,000 at a time, so that others can use the store meanwhile. Filter.State must
 // be Dead or "".
+//
+// It leaves those whose deadlines have passed as they are. If there are any, the
+// error is a [*DeadlinePassedError].
 func (q *Queue) Redrive(ctx context.Context, f Filter) (n int, err error) {
+	return q.redrive(ctx, f, 0)
+}
+
+// RedriveUntil is like Redrive, with a new deadline for all that f selects.
+func (q *Queue) RedriveUntil(ctx context.Context, f Filter, deadline time.Time) (n int, err error) {
+	until, err := deadlineOf(deadline)
+	if err == nil && !deadline.After(time.Now()) {
+		err = fmt.Errorf("the deadline is %v; it must be in the future", deadline)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("deliveryqueue: Redrive: %w", err)
+	}
+	return q.redrive(ctx, f, until)
+}
+
+// A DeadlinePassedError is the error of Redrive for dead letters that were not
+// redriven, because their deadlines have passed.
+type DeadlinePassedError struct{ N int } // dead letters
+
+func (e *DeadlinePassedError) Error() string {
+	return fmt.Sprintf("deliveryqueue: Redrive: the deadlines of %d dead letters have passed", e.N)
+}
+
+func (q *Queue) redrive(ctx context.Context, f Filter, until int64) (n int, err error) {
 	if f.State != "" && f.State != Dead {
 		return 0, fmt.Errorf("deliveryqueue: Redrive: Filter.State is %.20q; it must be dead, or empty", f.State)
 	}
 	f.State = Dead
-	fresh := "metadata - 'output' - 'cancel_attempted_at'"
+	fresh, args := "metadata - 'output' - 'cancel_attempted_at'", `jsonb_set(args, '{deadline}', '%d')`
+	passed := `CASE WHEN args ->> 'deadline' ~ '^[0-9]{1,18}$' THEN CAST(args ->> 'deadline' AS bigint) < %s ELSE false END`
 	if q.store.sqlite {
 		fresh = `jsonb_patch(` + q.store.metadata() + `, '{"output": null, "cancel_attempted_at": null}')`
+		args = `CASE WHEN json_valid(args, 5) THEN jsonb_patch(args, '{"deadline": %d}') ELSE args END`
+		passed = `CASE WHEN json_valid(args, 5) THEN COALESCE(args ->> 'deadline', 0) BETWEEN 1 AND %s ELSE false END`
 	}
-	n, err = q.inBatches(ctx, f, fmt.Sprintf(`UPDATE river_job SET state = 'available', priority = %d, attempt = 0,
-		finalized_at = NULL, metadata = %s, scheduled_at = %s`, priority, fresh, q.store.after(`0`)), `state = 'discarded'`)
+	passed = fmt.Sprintf(passed, q.store.micros())
+	update := fmt.Sprintf(`UPDATE river_job SET state = 'available', priority = %d, attempt = 0,
+		finalized_at = NULL, metadata = %s, scheduled_at = %s`, priority, fresh, q.store.after(`0`))
+	condition, refused := `state = 'discarded'`, 0
+	if until != 0 {
+		update += `, args = ` + fmt.Sprintf(args, until)
+	} else {
+		condition += ` AND NOT ` + passed
+		refused, err = q.count(ctx, f, passed)
+	}
+	if err == nil {
+		n, err = q.inBatches(ctx, f, update, condition)
+	}
 	if err != nil {
 		return n, fmt.Errorf("deliveryqueue: Redrive: %w", err)
 	}
 	q.asked.give()
+	if refused > 0 {
+		return n, &DeadlinePassedError{refused}
+	}
 	return n, nil
+}
+
+// count counts the deliveries that f selects and that meet a condition.
+func (q *Queue) count(ctx context.Context, f Filter, condition string) (n int, err error) {
+	where, params, err := q.store.where(f)
+	if err != nil {
+		return 0, err
+	}
+	err = q.store.reading.QueryRowContext(ctx, q.store.query(
+		`SELECT count(*) FROM river_job WHERE `+where+` AND `+condition), params...).Scan(&n)
+	return n, err
 }
 
 // batchSize is how many deliveries a statement of Redrive and CancelAll changes.

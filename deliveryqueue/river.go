@@ -21,9 +21,9 @@ const (
 
 // jobs hides River's type parameter, the driver's transaction, from Queue.
 type jobs interface {
-	insert(ctx context.Context, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
-	insertTx(ctx context.Context, tx any, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
-	insertMany(ctx context.Context, all []river.InsertManyParams) ([]*rivertype.JobInsertResult, error)
+	// insert inserts jobs in a transaction of the store's, or in one of its own if tx
+	// is nil.
+	insert(ctx context.Context, tx any, all []river.InsertManyParams) ([]*rivertype.JobInsertResult, error)
 	cancel(ctx context.Context, id int64) (*rivertype.JobRow, error)
 	runner(config *river.Config, f *fetcher) (runner, error)
 	migrateRiver(ctx context.Context) (newest int, err error)
@@ -51,25 +51,16 @@ func newJobs[Tx any](driver riverdriver.Driver[Tx], logger *slog.Logger) (jobs, 
 }
 
 func (j *riverJobs[Tx]) insert(
-	ctx context.Context, args river.JobArgs, opts *river.InsertOpts,
-) (*rivertype.JobInsertResult, error) {
-	return j.client.Insert(ctx, args, opts)
-}
-
-func (j *riverJobs[Tx]) insertTx(
-	ctx context.Context, tx any, args river.JobArgs, opts *river.InsertOpts,
-) (*rivertype.JobInsertResult, error) {
+	ctx context.Context, tx any, all []river.InsertManyParams,
+) ([]*rivertype.JobInsertResult, error) {
+	if tx == nil {
+		return j.client.InsertMany(ctx, all)
+	}
 	own, ok := tx.(Tx)
 	if !ok {
 		return nil, fmt.Errorf("the transaction is a %T, which is not one of the store's", tx)
 	}
-	return j.client.InsertTx(ctx, own, args, opts)
-}
-
-func (j *riverJobs[Tx]) insertMany(
-	ctx context.Context, all []river.InsertManyParams,
-) ([]*rivertype.JobInsertResult, error) {
-	return j.client.InsertMany(ctx, all)
+	return j.client.InsertManyTx(ctx, own, all)
 }
 
 func (j *riverJobs[Tx]) cancel(ctx context.Context, id int64) (*rivertype.JobRow, error) {

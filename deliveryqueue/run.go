@@ -61,7 +61,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		return fmt.Errorf("deliveryqueue: Run: %w", errors.Join(q.store.check(), err))
 	}
 	var sweeping sync.WaitGroup
-	sweeping.Go(func() { q.sweepUntil(ctx, f.lanes, end) })
+	sweeping.Go(func() { q.sweepUntil(ctx, f.ledger, end) })
 	<-ctx.Done()
 	defer sweeping.Wait() // after the stop, which is timed
 	err = q.stop(working, runner)

@@ -32,6 +32,12 @@ func (q *Queue) settle(ctx context.Context, own *change) error {
 			}
 			return settled{}
 		}
+		if rec := own.Record[rivertype.MetadataKeyOutput]; refuses(err) && rec.Reason != reasonStore {
+			rec = record{Reason: reasonStore, Attempts: rec.Attempts}
+			rec.setErr(err)
+			own = end(own.job, rivertype.JobStateDiscarded, rec)
+			continue
+		}
 		select {
 		case <-ctx.Done():
 			q.config.Logger.WarnContext(ctx, "deliveryqueue: an outcome was not committed", "delivery", own.ID, "error", err)
@@ -85,21 +91,36 @@ func (g *group) commit(ctx context.Context, to settler, c *change) (row committe
 	together := g.waiting
 	g.waiting = nil
 	g.mu.Unlock()
-	var rows map[int64]committed
-	err = errNotCommitted
+	for _, o := range together {
+		o.err = errNotCommitted
+	}
 	defer func() {
 		for _, o := range together {
-			o.done, o.err = true, err
-			o.row, o.made = rows[o.change.ID]
+			o.done = true
 		}
 	}()
-	changes := make([]*change, len(together))
-	for i, o := range together {
+	settleAll(ctx, to, together)
+	return own.row, own.made, own.err
+}
+
+// settleAll commits outcomes together. If the store refuses a value of one, it
+// commits each by itself.
+func settleAll(ctx context.Context, to settler, all []*outcome) {
+	changes := make([]*change, len(all))
+	for i, o := range all {
 		changes[i] = o.change
 	}
-	rows, err = to.settle(ctx, changes)
-	row, made = rows[c.ID]
-	return row, made, err
+	rows, err := to.settle(ctx, changes)
+	if refuses(err) && len(all) > 1 {
+		for i := range all {
+			settleAll(ctx, to, all[i:i+1])
+		}
+		return
+	}
+	for _, o := range all {
+		o.err = err
+		o.row, o.made = rows[o.change.ID]
+	}
 }
 
 // errNotCommitted is the error of outcomes after a panic.

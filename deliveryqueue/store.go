@@ -1,6 +1,7 @@
 package deliveryqueue
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -15,8 +16,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/riverdriver/riversqlite"
+	"github.com/riverqueue/river/rivertype"
 	"modernc.org/sqlite" // also the database/sql driver
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -164,6 +167,48 @@ func openSQLite(path string, logger *slog.Logger) (store, error) {
 	}}, nil
 }
 
+// errLocked is the error of Enqueue for a file that others hold for longer than
+// lockWait.
+var errLocked = fmt.Errorf("others have locked the SQLite file for %v", lockWait)
+
+// insertSoon inserts jobs. In SQLite, it waits for lockWait at most: for the
+// connection, which the statements before hold for as long as they wait for
+// another process, and for that process.
+func (s *store) insertSoon(
+	ctx context.Context, all []river.InsertManyParams,
+) (results []*rivertype.JobInsertResult, err error) {
+	if !s.sqlite {
+		return s.insert(ctx, nil, all)
+	}
+	end := time.Now().Add(lockWait)
+	waiting, cancel := context.WithDeadlineCause(ctx, end, errLocked)
+	defer cancel()
+	conn, err := s.db.Conn(waiting)
+	if err != nil {
+		return nil, cmp.Or(context.Cause(waiting), err)
+	}
+	defer conn.Close()
+	if left := time.Until(end).Milliseconds(); left < lockWait.Milliseconds()*9/10 {
+		if err := setBusyTimeout(ctx, conn, max(left, 1)); err != nil {
+			return nil, err
+		}
+		defer func() { _ = setBusyTimeout(context.WithoutCancel(ctx), conn, lockWait.Milliseconds()) }()
+	}
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if results, err = s.insert(ctx, tx, all); err != nil {
+		return nil, errors.Join(err, ignoreDone(tx.Rollback()))
+	}
+	return results, tx.Commit()
+}
+
+func setBusyTimeout(ctx context.Context, conn *sql.Conn, milliseconds int64) error {
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", milliseconds))
+	return err
+}
+
 // firstConn opens a connection. Unlike for later ones, SQLite does not wait by
 // itself while another process makes the file a database with a log.
 func firstConn(db *sql.DB) (*sql.Conn, error) {
@@ -206,6 +251,18 @@ func openPostgres(ctx context.Context, name string, logger *slog.Logger) (store,
 		pool.Close()
 		return err
 	}}, nil
+}
+
+// refuses reports whether err is a store's refusal of a value, which it would
+// refuse again.
+func refuses(err error) bool {
+	var failed *pgconn.PgError
+	if errors.As(err, &failed) {
+		class := failed.Code[:min(2, len(failed.Code))]
+		return class == "22" || class == "54" // data exception, program limit exceeded
+	}
+	var lite *sqlite.Error
+	return errors.As(err, &lite) && (lite.Code()&0xff == sqlite3.SQLITE_TOOBIG || lite.Code()&0xff == sqlite3.SQLITE_MISMATCH)
 }
 
 // query returns text, which has the parameters $1, $2 and so on, in the store's

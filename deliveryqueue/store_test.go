@@ -87,6 +87,38 @@ func TestLockedFile(t *testing.T) {
 	}
 }
 
+// However many wait for a file that another process has locked, each waits for as
+// long as one.
+func TestManyWaitForALock(t *testing.T) {
+	t.Parallel()
+	store := newSQLite(t)
+	q := open(t, store, Config{})
+	other := connect(t, "sqlite", store)
+	other.SetMaxOpenConns(1)
+	execute(t, other, "BEGIN IMMEDIATE")
+	took := make(chan time.Duration)
+	for i := range 5 {
+		go func() {
+			time.Sleep(time.Duration(i) * lockWait / 8)
+			begin := time.Now()
+			if _, err := q.Enqueue(t.Context(), post(t, "http://endpoint.test", "hello"), Options{}); err == nil {
+				t.Error("a file that is locked takes a delivery")
+			}
+			took <- time.Since(begin)
+		}()
+	}
+	for range 5 {
+		if d := <-took; d < lockWait/2 || d > lockWait+time.Second {
+			t.Errorf("Enqueue returns after %v", d)
+		}
+	}
+	execute(t, other, "ROLLBACK")
+	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+	if n := scan[int](t, q, "PRAGMA busy_timeout"); n != int(lockWait.Milliseconds()) {
+		t.Errorf("statements wait for %d ms", n)
+	}
+}
+
 // River does not write what becomes of a delivery whose outcome or turn the
 // store did not take: its clock is that of the process, and it does not look
 // whether another process has taken the delivery over.
@@ -103,7 +135,7 @@ func TestRiverDoesNotWrite(t *testing.T) {
 
 	q.timing.settle = time.Second
 	execute(t, q.store.db, "DELETE FROM river_job")
-	execute(t, q.store.db, `CREATE TRIGGER fail BEFORE UPDATE ON deliveryqueue_endpoint
+	execute(t, q.store.db, `CREATE TRIGGER fail BEFORE INSERT ON deliveryqueue_endpoint
 		BEGIN SELECT RAISE(ABORT, 'failed'); END`)
 	enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: throttle(t, 1)})
 	stop := start(t, q)

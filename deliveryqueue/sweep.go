@@ -15,7 +15,7 @@ const forgetting = time.Hour
 
 // sweepUntil sweeps until ctx ends, and logs if the store fails for long. It calls
 // end if the store is gone.
-func (q *Queue) sweepUntil(ctx context.Context, l *lanes, end func(error)) {
+func (q *Queue) sweepUntil(ctx context.Context, l *ledger, end func(error)) {
 	var failing, logged time.Time // zero: the store works
 	var forgot time.Time
 	for {
@@ -25,7 +25,7 @@ func (q *Queue) sweepUntil(ctx context.Context, l *lanes, end func(error)) {
 			return
 		}
 		err := q.sweep(ctx)
-		if all := l.flush(); err == nil && len(all) > 0 {
+		if all := l.flush(time.Now()); err == nil && len(all) > 0 {
 			err = q.store.noteSuccesses(ctx, all)
 		}
 		if err == nil && time.Since(forgot) >= forgetting {

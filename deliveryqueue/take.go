@@ -28,6 +28,8 @@ func (s *store) available() string {
 // wait for their time, and the dead letters.
 const aside = `state IN ('discarded', 'retryable', 'scheduled') AND queue = '` + queueName + `'`
 
+const isRunning = `state = 'running' AND queue = '` + queueName + `'`
+
 func (s *store) endpoint() string {
 	return `COALESCE(NULLIF(CAST((` + s.metadata() + `) -> 'delivery' ->> 'endpoint' AS text), ''), '-')`
 }
@@ -35,7 +37,17 @@ func (s *store) endpoint() string {
 // due returns the first endpoints after from, and up to upTo unless that is "",
 // that have deliveries, and whether these are due.
 func (s *store) due(ctx context.Context, from, upTo string, limit int) ([]candidate, error) {
-	rows, err := s.looking.QueryContext(ctx, s.dueQuery(limit), from, upTo)
+	return s.candidates(ctx, s.dueQuery(limit), from, upTo)
+}
+
+// dueLately returns the endpoints of the deliveries that have become due lately,
+// or of so many of them.
+func (s *store) dueLately(ctx context.Context, limit int) ([]candidate, error) {
+	return s.candidates(ctx, s.latelyQuery(limit))
+}
+
+func (s *store) candidates(ctx context.Context, query string, params ...any) ([]candidate, error) {
+	rows, err := s.looking.QueryContext(ctx, query, params...)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +58,7 @@ func (s *store) due(ctx context.Context, from, upTo string, limit int) ([]candid
 		var perSecond, wait int64
 		var failing sql.NullInt64
 		if err := rows.Scan(
-			&c.Endpoint, &c.health.slow, &perSecond, &wait, &failing, &c.health.disabled, &c.due,
+			&c.Endpoint, &perSecond, &wait, &failing, &c.health.disabled, &c.due,
 		); err != nil {
 			return nil, err
 		}
@@ -71,26 +83,49 @@ func (s *store) due(ctx context.Context, from, upTo string, limit int) ([]candid
 func (s *store) dueQuery(limit int) string {
 	// The recursion skips from one endpoint to the next in the index, so its cost
 	// depends on the number of endpoints, not of deliveries.
-	jobs := `river_job`
-	own := `LEFT JOIN LATERAL (SELECT * FROM deliveryqueue_endpoint AS e WHERE e.endpoint = walk.endpoint LIMIT 1) AS own ON true`
-	if s.sqlite {
-		jobs += ` INDEXED BY deliveryqueue_due` // for the recursion, SQLite would choose another
-		own = `LEFT JOIN deliveryqueue_endpoint AS own ON own.endpoint = walk.endpoint`
-	}
+	jobs, _ := s.dueParts()
 	return s.query(fmt.Sprintf(`
 		WITH RECURSIVE walk (endpoint, n) AS (
-			SELECT (SELECT %[1]s FROM %[7]s WHERE %[2]s AND %[1]s > $1 ORDER BY %[1]s LIMIT 1), 1
+			SELECT (SELECT %[1]s FROM %[3]s WHERE %[2]s AND %[1]s > $1 ORDER BY %[1]s LIMIT 1), 1
 			UNION ALL
-			SELECT (SELECT %[1]s FROM %[7]s WHERE %[2]s AND %[1]s > walk.endpoint ORDER BY %[1]s LIMIT 1), n + 1
-			FROM walk WHERE walk.endpoint IS NOT NULL AND ($2 = '' OR walk.endpoint < $2) AND n < %[6]d
+			SELECT (SELECT %[1]s FROM %[3]s WHERE %[2]s AND %[1]s > walk.endpoint ORDER BY %[1]s LIMIT 1), n + 1
+			FROM walk WHERE walk.endpoint IS NOT NULL AND ($2 = '' OR walk.endpoint < $2) AND n < %[4]d
 		)
-		SELECT walk.endpoint, COALESCE(own.slow, -1), COALESCE(own.per_second, 0), COALESCE(own.next_at - %[4]s, 0),
+		%[5]s WHERE walk.endpoint IS NOT NULL AND ($2 = '' OR walk.endpoint <= $2) ORDER BY walk.n`,
+		s.endpoint(), s.available(), jobs, limit, s.candidateColumns()))
+}
+
+// latelyQuery returns the statement of dueLately, which goes by River's index.
+func (s *store) latelyQuery(limit int) string {
+	return s.query(fmt.Sprintf(`
+		WITH walk (endpoint) AS (SELECT DISTINCT endpoint FROM (
+			SELECT %[1]s AS endpoint FROM river_job
+			WHERE state = 'available' AND queue = '%[2]s' AND priority = %[3]d AND scheduled_at BETWEEN %[4]s AND %[5]s
+			ORDER BY scheduled_at DESC LIMIT %[6]d) AS lately)
+		%[7]s`,
+		s.endpoint(), queueName, priority, s.after(fmt.Sprint(-step.Seconds())), s.after(`0`), limit, s.candidateColumns()))
+}
+
+// dueParts returns the table of the jobs that are due, and the join of what is
+// known of an endpoint.
+func (s *store) dueParts() (jobs, own string) {
+	if s.sqlite { // for the recursion, it would choose another index
+		return `river_job INDEXED BY deliveryqueue_due`, `LEFT JOIN deliveryqueue_endpoint AS own ON own.endpoint = walk.endpoint`
+	}
+	return `river_job`, `LEFT JOIN LATERAL (SELECT * FROM deliveryqueue_endpoint AS e WHERE e.endpoint = walk.endpoint LIMIT 1) AS own ON true`
+}
+
+// candidateColumns returns the query of the candidates whose endpoints are in
+// walk.
+func (s *store) candidateColumns() string {
+	jobs, own := s.dueParts()
+	return fmt.Sprintf(`
+		SELECT walk.endpoint, COALESCE(own.per_second, 0), COALESCE(own.next_at - %[4]s, 0),
 			CASE WHEN own.failing_since > 0 THEN %[4]s - own.failing_since END, COALESCE(own.disabled_at, 0) > 0,
-			NOT COALESCE(%[8]s, false) AND (SELECT scheduled_at FROM %[7]s WHERE %[2]s AND %[1]s = walk.endpoint
+			NOT COALESCE(%[7]s, false) AND (SELECT scheduled_at FROM %[6]s WHERE %[2]s AND %[1]s = walk.endpoint
 				ORDER BY scheduled_at LIMIT 1) <= %[5]s
-		FROM walk %[3]s
-		WHERE walk.endpoint IS NOT NULL AND ($2 = '' OR walk.endpoint <= $2) ORDER BY walk.n`,
-		s.endpoint(), s.available(), own, s.micros(), s.after(`0`), limit, jobs, s.isLeftAlone()))
+		FROM walk %[3]s`,
+		s.endpoint(), s.available(), own, s.micros(), s.after(`0`), jobs, s.isLeftAlone())
 }
 
 // isLeftAlone returns the SQL condition of an endpoint's row, own, that no

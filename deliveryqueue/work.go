@@ -9,6 +9,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/deliveryqueue/internal/ownfault"
 	"example.com/awsretry/internal/awsproto"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
@@ -29,6 +30,7 @@ const (
 	reasonUnreadable = "unreadable"
 	reasonPanic      = "panic"
 	reasonCrashed    = "crashed"
+	reasonStore      = "store"
 )
 
 // Work makes an attempt and commits its outcome.
@@ -54,23 +56,25 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	if stored.ended(clock.now()) {
 		return q.fail(ctx, job, stored, rec, awsretry.Attempt{Stop: awsretry.StopDeadline, Err: errDeadline})
 	}
-	probe := w.fetcher.lanes.of(job.ID).disabled
-	if now, err := q.awaitTurn(ctx, stored.policy, meta.Head.Endpoint, probe); err != nil {
+	probe := w.fetcher.ledger.of(job.ID).disabled
+	if now, err := q.awaitTurn(ctx, stored.policy, meta.Head.Endpoint, probe); refuses(err) {
+		rec.Reason = reasonStore
+		return q.bury(ctx, job, rec, err)
+	} else if err != nil {
 		q.config.Logger.InfoContext(ctx, "deliveryqueue: a delivery waits", "delivery", job.ID, "error", err)
 		return q.snooze(ctx, job, rec, time.Second)
 	} else if !now {
 		return q.snooze(ctx, job, rec, 0)
 	}
 
-	w.fetcher.lanes.begin(job.ID)
 	began := clock.now()
 	a := q.attempt(ctx, stored, rec.Attempts+1)
 	beginning := q.beginning(a.Response)
 	took := clock.now().Sub(began)
 	if a.Class == awsretry.Success {
-		w.fetcher.lanes.succeeded(job.ID, clock.now())
+		w.fetcher.ledger.succeeded(job.ID, clock.now())
 	}
-	defer w.after(ctx, job, a, took)
+	defer w.after(ctx, job, a)
 	q.obey(ctx, meta.Head.Endpoint, a)
 	after := rec.after(a, began, took, beginning)
 	switch {
@@ -121,22 +125,25 @@ func (q *Queue) obey(ctx context.Context, endpoint string, a awsretry.Attempt) {
 	}
 }
 
-// after reads the rest of the response, and notes how the endpoint did. The
-// attempt took so long.
-func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Attempt, took time.Duration) {
+// after reads the rest of the response, and notes how the endpoint did.
+func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Attempt) {
 	if a.Response != nil {
-		begin := time.Now()
 		finish(a.Response)
-		took += time.Since(begin)
-	}
-	if ctx.Err() != nil {
-		return
 	}
 	q, failed := w.queue, a.Class != awsretry.Success
-	endpoint, before, after, slow := w.fetcher.lanes.saw(job.ID, took, failed)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case ownfault.Is(a.Err):
+		q.ownFaults.warn(func() {
+			q.config.Logger.WarnContext(ctx, "deliveryqueue: this process could not send a delivery", "delivery", job.ID, "error", a.Err)
+		})
+		return
+	}
+	endpoint, before, after := w.fetcher.ledger.saw(job.ID, failed, time.Now())
 	var err error
 	if before != after {
-		err = q.store.setHealth(ctx, endpoint, slow, failed)
+		err = q.store.setHealth(ctx, endpoint, failed)
 	}
 	if before.disabled && !after.disabled && err == nil {
 		q.config.Logger.WarnContext(ctx, "deliveryqueue: an endpoint is back", "endpoint", endpoint)

@@ -41,7 +41,8 @@ func startReceiver(t *testing.T) (addr string) {
 		newSecret, oldSecret, otherSecret)
 }
 
-// The libraries of Standard Webhooks and of Svix verify what a Signer signs.
+// The libraries of Standard Webhooks and of Svix verify what a Signer signs, if the
+// body is UTF-8: they decode it.
 func TestSignaturesAreVerified(t *testing.T) {
 	t.Parallel()
 	addr := startReceiver(t)
@@ -54,17 +55,17 @@ func TestSignaturesAreVerified(t *testing.T) {
 		"Prepare": &awsretry.Transport{Base: base, Prepare: signer.Prepare},
 	} {
 		for _, library := range []string{"standardwebhooks", "svix"} {
-			for secret, want := range map[string]string{
-				"0": "200 order-7", "1": "200 order-7", "2": "400 No matching signature found",
+			const body, none = `{"text": "Grüße, ` + "\u2028" + `"}`, "400 No matching signature found"
+			for _, tt := range []struct{ secret, body, want string }{
+				{"0", body, "200 order-7"}, {"1", body, "200 order-7"}, {"2", body, none}, {"0", "\x1f\x8b of gzip", none},
 			} {
-				body := strings.NewReader(`{"text": "Grüße, ` + "\u2028" + `"}`)
-				url := "http://" + addr + "/" + library + "/" + secret
-				req := kit.NewRequest(t, t.Context(), http.MethodPost, url, body)
+				url := "http://" + addr + "/" + library + "/" + tt.secret
+				req := kit.NewRequest(t, t.Context(), http.MethodPost, url, strings.NewReader(tt.body))
 				req.Header.Set("Idempotency-Key", "order-7")
 				resp := kit.Must[*http.Response](t)(rt.RoundTrip(req))
 				text := httpfake.ReadAll(t, resp)
-				if got := resp.Status[:4] + text; got != want {
-					t.Errorf("%s, %s, secret %s: %q, want %q", hook, library, secret, got, want)
+				if got := resp.Status[:4] + text; got != tt.want {
+					t.Errorf("%s, %s, secret %s, body %q: %q, want %q", hook, library, tt.secret, tt.body, got, tt.want)
 				}
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"example.com/awsretry/deliveryqueue/internal/ownfault"
 	"example.com/awsretry/internal/retrier"
 )
 
@@ -74,16 +75,22 @@ func NewSigner(secrets ...string) (*Signer, error) {
 // [Sign] calls it too. It reads the body that req.GetBody returns.
 //
 // It returns an error, which is a permanent failure, if the request has no
-// Idempotency-Key, or one with a full stop, which would make the signed text
+// Idempotency-Key or several, or one with a full stop, which would make the signed text
 // ambiguous, or with characters other than ASCII, which receivers decode
 // differently. A body without GetBody is an error too.
 func (s *Signer) Prepare(req *http.Request, _ int) error { return s.sign(req, time.Now()) }
 
 func (s *Signer) sign(req *http.Request, now time.Time) error {
-	id := req.Header.Get("Idempotency-Key")
+	var id string
+	keys := values(req.Header, "Idempotency-Key")
+	if len(keys) > 0 {
+		id = keys[0]
+	}
 	switch {
 	case s == nil || len(s.macs) == 0:
 		return fault("there is no Signer, or it is not from NewSigner")
+	case len(keys) > 1:
+		return fault(fmt.Sprintf("the request has %d Idempotency-Keys; it must have one", len(keys)))
 	case id == "":
 		return fault("the request has no Idempotency-Key, which becomes its webhook-id")
 	case strings.ContainsFunc(id, func(r rune) bool { return r == '.' || r > unicode.MaxASCII }):
@@ -116,10 +123,31 @@ func (s *Signer) sign(req *http.Request, now time.Time) error {
 	for i, mac := range macs {
 		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 	}
-	req.Header.Set("webhook-id", id)
-	req.Header.Set("webhook-timestamp", timestamp)
-	req.Header.Set("webhook-signature", strings.Join(signatures, " "))
+	set(req.Header, "Webhook-Id", id)
+	set(req.Header, "Webhook-Timestamp", timestamp)
+	set(req.Header, "Webhook-Signature", strings.Join(signatures, " "))
 	return nil
+}
+
+// values returns the values of a header in any letter case: the names of one that
+// was copied from another map may not be canonical.
+func values(h http.Header, name string) (all []string) {
+	for own, values := range h {
+		if strings.EqualFold(own, name) {
+			all = append(all, values...)
+		}
+	}
+	return all
+}
+
+// set replaces a header in any letter case.
+func set(h http.Header, name, value string) {
+	for own := range h {
+		if strings.EqualFold(own, name) {
+			delete(h, own)
+		}
+	}
+	h.Set(name, value)
 }
 
 // fault returns an error for a request that cannot be signed. Its type makes it
@@ -133,7 +161,8 @@ func fault(text string) error { return &http.ProtocolError{ErrorString: "webhook
 //
 // find returns the Signer of the request's endpoint. It must not read the body.
 // If it returns an error, the request is not sent, and a delivery is retried by
-// its policy. If it returns neither, that is a permanent failure.
+// its policy. A request that cannot be signed is a permanent failure, but a
+// deliveryqueue retries it too. Neither counts against the endpoint.
 func Sign(base http.RoundTripper, find func(*http.Request) (*Signer, error)) http.RoundTripper {
 	if base == nil {
 		base = PublicOnly()
@@ -167,7 +196,7 @@ func (s *signing) signed(req *http.Request) (*http.Request, error) {
 	}
 	signer, err := s.find(req)
 	if err != nil {
-		return nil, fmt.Errorf("webhook: finding the signer: %w", err)
+		return nil, &ownfault.Error{Err: fmt.Errorf("webhook: finding the signer: %w", err)}
 	}
 	signed := req.WithContext(req.Context())
 	signed.Header = req.Header.Clone()
@@ -179,7 +208,10 @@ func (s *signing) signed(req *http.Request) (*http.Request, error) {
 		signed.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		signed.Body, _ = signed.GetBody()
 	}
-	return signed, signer.Prepare(signed, 1)
+	if err := signer.Prepare(signed, 1); err != nil {
+		return nil, &ownfault.Error{Err: err}
+	}
+	return signed, nil
 }
 
 // CloseIdleConnections calls the method of this name of base, if it has one.

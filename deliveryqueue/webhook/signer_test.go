@@ -154,6 +154,31 @@ func TestUnsignable(t *testing.T) {
 	}
 }
 
+// Names that are not canonical, of a header that was copied, are those of the
+// same headers.
+func TestNamesThatAreNotCanonical(t *testing.T) {
+	t.Parallel()
+	req := newRequest(t, strings.NewReader(payload), "")
+	req.Header = http.Header{
+		"idempotency-key": {"7"}, "webhook-id": {"8"}, "Webhook-ID": {"9"}, "webhook-timestamp": {"1"}, "WEBHOOK-SIGNATURE": {"v1,x"},
+	}
+	if err := newSigner(t, secret).Prepare(req, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature"} {
+		if all := values(req.Header, name); len(all) != 1 || len(req.Header[name]) != 1 {
+			t.Errorf("%s: %q of %v", name, all, req.Header)
+		}
+	}
+	if id := req.Header.Get("webhook-id"); id != "7" {
+		t.Errorf("webhook-id is %q", id)
+	}
+	req.Header["Idempotency-Key"] = []string{"8"}
+	if err := newSigner(t, secret).Prepare(req, 1); err == nil || !strings.Contains(err.Error(), "2 Idempotency-Keys") {
+		t.Errorf("with two keys: %v", err)
+	}
+}
+
 // Each attempt is signed with its own time and the same ID, whatever kind of
 // body it has, and the request that Sign gets is not changed.
 func TestEachAttemptIsSigned(t *testing.T) {

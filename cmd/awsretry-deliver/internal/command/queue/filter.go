@@ -59,7 +59,7 @@ func (f *filterFlags) filter(ids []string, now time.Time) (deliveryqueue.Filter,
 // there may be a password in it.
 func checkEndpoint(what, text string) error {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
 		*u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
 		return fmt.Errorf("%s must be a scheme and a host, as https://example.com or http://127.0.0.1:8080", what)
 	}

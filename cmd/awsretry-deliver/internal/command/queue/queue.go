@@ -30,7 +30,8 @@ type command struct {
 	work    workFlags
 	filter  filterFlags
 	dryRun  bool
-	private bool // private addresses are allowed
+	until   cli.Period // a new deadline of what is redriven, from now on
+	private bool       // private addresses are allowed
 }
 
 // register adds the flags to cmd, and --db, which every command has.
@@ -97,8 +98,8 @@ A delivery to a private, loopback or other address that is not public becomes a 
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.runWork(cmd.Context()) },
 	}
 	set := cli.NewFlags()
-	set.Var(&c.work.workers, "workers", "make this many attempts at the same time (default 10)")
-	set.Var(&c.work.perEndpoint, "per-endpoint", "of these, at most this many for one endpoint (default a third)")
+	set.Var(&c.work.workers, "workers", "make this many attempts at the same time (default 200)")
+	set.Var(&c.work.perEndpoint, "per-endpoint", "of these, at most this many for one endpoint (default a tenth)")
 	set.Var(&c.work.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
 	set.Var(&c.work.disableAfter, "disable-after",
 		"when every attempt at an endpoint has failed for this long, try it only every 5m (default never)")
@@ -160,17 +161,18 @@ func newRedrive(s term.Streams) *cobra.Command {
 		Use:   "redrive --db STORE [flags] [ID...]",
 		Short: "Have dead letters delivered again, from the beginning of their policies",
 		Long: `Has the dead letters with the given numbers delivered again or, without numbers, all that the flags select.
-Their policies begin again.`,
+Their policies begin again. Those whose deadlines have passed stay dead, unless they get another.`,
 		Example: `  awsretry-deliver redrive --db deliveries.db --endpoint https://example.com`,
 		Args:    cobra.ArbitraryArgs,
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.redrive(cmd.Context(), args) },
 	}
 	set := cli.NewFlags()
 	c.filter.register(set)
+	set.Var(&c.until, "deadline", "give them this deadline, from now on (default their own)")
 	set.BoolVar(&c.dryRun, "dry-run", false, "list what would be delivered again, and change nothing")
 	c.jsonFlag(set)
 	c.register(cmd, "Which, and how", set)
-	cli.DescribeExit(cmd, cli.Failure, "an error, or a number that is not of a dead letter")
+	cli.DescribeExit(cmd, cli.Failure, "an error, a number that is not of a dead letter, or a deadline that has passed")
 	return cmd
 }
 

@@ -40,14 +40,26 @@ func (c *command) redrive(ctx context.Context, args []string) error {
 		}
 		return unlessFaults(l.end(text), faults)
 	}
-	n, err := q.Redrive(ctx, filter)
-	if err != nil {
+	var n int
+	if c.until > 0 {
+		n, err = q.RedriveUntil(ctx, filter, time.Now().Add(time.Duration(c.until)))
+	} else {
+		n, err = q.Redrive(ctx, filter)
+	}
+	refused := 0
+	if passed := (*deliveryqueue.DeadlinePassedError)(nil); errors.As(err, &passed) {
+		refused = passed.N
+		faults++
+		fmt.Fprintf(c.Err, "%s %s not delivered again: the deadline has passed, and --deadline gives another\n",
+			term.NewPalette(c.Streams, c.Err).Bad("✗"), printer.Plural(refused, "dead letter", ""))
+	} else if err != nil {
 		return c.listError(ctx, err)
 	}
 	if c.json {
 		err = term.NewEncoder(c.Out).Encode(struct {
 			Redriven int `json:"redriven"`
-		}{n})
+			Refused  int `json:"refused,omitempty"` // because their deadlines have passed
+		}{n, refused})
 	} else {
 		text := printer.Plural(n, "dead letter", "") + " will be delivered again"
 		_, err = fmt.Fprintf(c.Out, "%s %s\n", term.NewPalette(c.Streams, c.Out).Good("✓"), text)

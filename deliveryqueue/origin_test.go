@@ -1,0 +1,104 @@
+package deliveryqueue
+
+import (
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+
+	"example.com/awsretry/internal/httpfake"
+)
+
+func TestEndpointOf(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"https://h.test/path?q": "https://h.test", "https://h.test:443": "https://h.test", "https://h.test:0443": "https://h.test",
+		"https://H.Test.:": "https://h.test", "HTTP://h.test:80": "http://h.test", "http://h.test:443": "http://h.test:443",
+		"https://u:p@h.test:8443": "https://h.test:8443", "http://[::1]:80": "http://[::1]", "http://[0:0::1]:81": "http://[::1]:81",
+		"http://127.0.0.1:80": "http://127.0.0.1",
+	} {
+		if got := endpointOf(must[*url.URL](t)(url.Parse(text))); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+		if got := renamed(want); got != want {
+			t.Errorf("%s is renamed %s", want, got)
+		}
+	}
+}
+
+// Whatever way an origin is spelled, it is one endpoint, also of what an older
+// version stored.
+func TestOneOriginIsOneEndpoint(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		const name = "https://h.test"
+		spelled := []string{name, name + ":443", name + ".", "https://H.test:443"}
+		config := Config{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			return httpfake.Empty(204, req), req.Body.Close()
+		})}
+		q := open(t, store, config)
+		for _, url := range spelled {
+			enqueue(t, q, post(t, url, "hello"), Options{})
+		}
+		want := Endpoint{URL: name, Waiting: len(spelled)}
+		only := func(q *Queue) Endpoint {
+			t.Helper()
+			all := must[[]Endpoint](t)(q.Endpoints(t.Context()))
+			if len(all) != 1 {
+				t.Fatalf("%+v", all)
+			}
+			return all[0]
+		}
+		if want.Oldest = only(q).Oldest; only(q) != want {
+			t.Errorf("%+v", only(q))
+		}
+
+		meta, set := q.store.metadata(), `jsonb_set(metadata, '{delivery,endpoint}', to_jsonb($1::text))`
+		if q.store.sqlite {
+			set = `jsonb_patch(` + meta + `, jsonb_object('delivery', jsonb_object('endpoint', $1)))`
+		}
+		for i, url := range spelled[1:] {
+			execute(t, q.store.db, q.store.query(`UPDATE river_job SET metadata = `+set+` WHERE id = $2`), strings.ToLower(url), i+2)
+		}
+		execute(t, q.store.db, q.store.query(`INSERT INTO deliveryqueue_endpoint (endpoint, next_at, tail_at, paused_at)
+			VALUES ('https://h.test:443', 1, 0, 5), ('https://h.test', 2, 0, 0)`))
+		execute(t, q.store.db, `UPDATE deliveryqueue_schema SET version = 2`)
+		again := open(t, store, config)
+		if e := only(again); e.Paused.IsZero() || e.Waiting != len(spelled) || e.Next.UnixMicro() != 2 {
+			t.Errorf("after an update: %+v", e)
+		}
+		var names []string
+		for _, f := range spelled {
+			for _, d := range list(t, again, Filter{Endpoint: f, Limit: 1}) {
+				names = append(names, d.Method)
+			}
+		}
+		if !reflect.DeepEqual(names, []string{"POST", "POST", "POST", "POST"}) {
+			t.Errorf("by the spellings, %q are listed", names)
+		}
+		check(t, again.Resume(t.Context(), "https://h.test.:443"))
+		start(t, again)
+		waitFor(t, again, Stats{Delivered: len(spelled)})
+	})
+}
+
+// A Filter's endpoint is checked as that of Pause is.
+func TestFilterRefuses(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{})
+	for _, bad := range []string{"https://h.test/", "h.test", "https://:443", "https://u@h.test"} {
+		f := Filter{Endpoint: bad}
+		var listed error
+		for _, err := range q.List(t.Context(), f) {
+			listed = err
+		}
+		_, redriven := q.Redrive(t.Context(), f)
+		_, canceled := q.CancelAll(t.Context(), f)
+		for _, err := range []error{listed, redriven, canceled, q.Pause(t.Context(), bad)} {
+			if err == nil || !strings.Contains(err.Error(), "must be a scheme and a host") {
+				t.Errorf("%q: %v", bad, err)
+			}
+		}
+	}
+}
