@@ -204,10 +204,7 @@ func (s *localShare) Usage() sharing.Usage {
 			}
 		}
 		u.Said = s.limiter.said()
-		counts := s.limiter.takeCounts()
-		u.Accepted, u.Throttled = counts.Accepted, counts.Throttled
-		u.AcceptedBefore, u.ThrottledBefore = counts.AcceptedBefore, counts.ThrottledBefore
-		u.Trips, u.ThrottledTrips = counts.Trips, counts.ThrottledTrips
+		u.Sent, u.Counts = s.limiter.takeCounts()
 	}
 	return u
 }
@@ -302,9 +299,6 @@ func (l *RateLimiter) lease(g *sharing.Grant, lease pacing.Lease) {
 		return
 	}
 	lease.Until = max(g.Until.Sub(l.start), 0)
-	if !g.Cut.IsZero() {
-		lease.Cut = max(g.Cut.Sub(l.start), 1)
-	}
 	lease.Capacity = max(lease.Capacity, l.config.MinCapacity)
 	lease.Alone = max(lease.Alone, l.config.MinFillRate)
 	l.mu.Lock()
@@ -357,12 +351,15 @@ func (l *RateLimiter) alone(rate float64) {
 	l.begins()
 }
 
-// takeCounts returns the outcomes since the last call.
-func (l *RateLimiter) takeCounts() pacing.Counts {
+// takeCounts returns how many attempts were sent since the last call, and how
+// many were throttled.
+func (l *RateLimiter) takeCounts() (sent int, throttled pacing.Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.leased == nil {
-		return pacing.Counts{}
+		return 0, throttled
 	}
-	return l.leased.Take()
+	n := max(l.sent.Load(), 0) // below 0 after an attempt that counted was not sent
+	l.sent.Add(-n)
+	return int(n), l.leased.Take()
 }

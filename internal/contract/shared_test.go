@@ -167,7 +167,7 @@ func TestSharedRate(t *testing.T) {
 		if state, _ := tr.State("service.example"); !state.Leased || state.Members != 4 || state.FleetRate != 8 {
 			t.Errorf("%+v", state)
 		}
-		if usage := share.Usage(); usage.Accepted+usage.AcceptedBefore != 112 || usage.Throttled != 0 {
+		if usage := share.Usage(); usage.Sent != 112 || usage.Throttled != 0 {
 			t.Errorf("%+v", usage)
 		}
 
@@ -257,8 +257,8 @@ func TestSharedFirstRate(t *testing.T) {
 	})
 }
 
-// A cut tells outcomes of requests that were sent before it from others.
-func TestSharedCut(t *testing.T) {
+// What was sent counts at once, and what was throttled with the time that it took.
+func TestSharedCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		tr := once(func(req *http.Request) (*http.Response, error) {
@@ -271,15 +271,15 @@ func TestSharedCut(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait() // for the race detector
 		share := s.shares[0]
-		share.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 1000, Cut: time.Now()})
-		calls.Wait()
-		if u := share.Usage(); u.ThrottledBefore != 1 || u.Throttled != 0 {
-			t.Errorf("sent before the cut: %+v", u)
+		if u := share.Usage(); u.Counts != (pacing.Counts{}) || u.Sent != 1 {
+			t.Errorf("before the response: %+v", u)
 		}
+		share.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 1000})
+		calls.Wait()
 		get(t, tr)
-		want := pacing.Trips{Sum: time.Second, Of: 1}
-		if u := share.Usage(); u.ThrottledBefore != 0 || u.Throttled != 1 || u.ThrottledTrips != want {
-			t.Errorf("sent after the cut: %+v", u)
+		want := pacing.Counts{Throttled: 2, Trips: pacing.Trips{Sum: time.Second, Of: 1}}
+		if u := share.Usage(); u.Counts != want || u.Sent != 1 {
+			t.Errorf("%+v, want 1 sent and %+v", u, want)
 		}
 	})
 }

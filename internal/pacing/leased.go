@@ -21,7 +21,6 @@ type Lease struct {
 	Limited        bool          // there is a rate
 	Rate, Capacity float64       // in tokens per second, and the most tokens saved up
 	Alone          float64       // the rate that this process begins with when the lease has ended
-	Cut            time.Duration // when the rate of all processes was cut last; 0 means never
 }
 
 // An Adopter is a law that can begin at a rate.
@@ -43,13 +42,10 @@ type Adopter interface {
 	Measure(now time.Duration, throttled bool)
 }
 
-// Counts are the outcomes since the last call of Take.
+// Counts are the throttled outcomes since the last call of Take.
 type Counts struct {
-	Accepted, Throttled int   // of requests that were sent after the last cut
-	AcceptedBefore      int   // of requests that were sent before it
-	ThrottledBefore     int   // the same
-	Trips               Trips // of all that took a send token
-	ThrottledTrips      Trips // of those that were throttled
+	Throttled int
+	Trips     Trips // of those that took a send token
 }
 
 // Trips are the times from sending to the outcome, and how many these are.
@@ -94,7 +90,9 @@ func (l *Leased) Take() Counts {
 
 // Update implements [Law].
 func (l *Leased) Update(now, sent time.Duration, throttled bool) {
-	l.count(now, sent, throttled)
+	if throttled {
+		l.count(now, sent)
+	}
 	if l.leased && l.InForce(now) {
 		l.alone.Measure(now, throttled)
 		return
@@ -113,23 +111,11 @@ func (l *Leased) Lapse(now time.Duration) {
 	}
 }
 
-func (l *Leased) count(now, sent time.Duration, throttled bool) {
+func (l *Leased) count(now, sent time.Duration) {
 	if sent > 0 {
 		l.counts.Trips.add(now - sent)
-		if throttled {
-			l.counts.ThrottledTrips.add(now - sent)
-		}
 	}
-	switch after := sent > l.lease.Cut || l.lease.Cut == 0; {
-	case after && throttled:
-		l.counts.Throttled++
-	case after:
-		l.counts.Accepted++
-	case throttled:
-		l.counts.ThrottledBefore++
-	default:
-		l.counts.AcceptedBefore++
-	}
+	l.counts.Throttled++
 }
 
 // Pace implements [Law].
