@@ -14,12 +14,15 @@ import (
 // outcomes, and the rate of the fleet is as many times that of the law.
 //
 // A request counts as accepted when its throttling response would be there:
-// other responses may take much longer.
+// other responses may take much longer. Where throttling responses take longer
+// than slowTrip, the law's clock is slower, so that they take about that long for
+// the law: otherwise the rate would be far too high when the first one comes.
 type leader struct {
 	newLaw func() pacing.Adopter
 	law    pacing.Adopter
 	cubic  bool
 	parts  float64 // of the fleet, of which the law has one
+	slower float64 // times the law's clock is slower than the store's; at least 1
 
 	lease time.Duration
 	now   time.Duration // on the store's clock
@@ -45,6 +48,8 @@ const (
 	// members count where each sends less. Laws are at their worst at such rates.
 	leastPart = 10
 
+	slowTrip = time.Second
+
 	// longestTrip is how long a leader waits for the outcomes of requests that
 	// were sent before a cut.
 	longestTrip = time.Minute
@@ -56,7 +61,7 @@ const (
 // newLeader returns a leader that continues where another one stopped.
 func newLeader(newLaw func() pacing.Adopter, lease time.Duration, got *protocol.Reply) *leader {
 	l := &leader{
-		newLaw: newLaw, law: newLaw(), parts: 1, lease: lease, now: max(duration(got.Now)-lease, 0),
+		newLaw: newLaw, law: newLaw(), parts: 1, slower: 1, lease: lease, now: max(duration(got.Now)-lease, 0),
 		rate: got.Rate, trip: duration(min(got.Trip, milliseconds(longestTrip))),
 	}
 	l.cutAt = l.now
@@ -76,13 +81,21 @@ func parts(limit, members float64) float64 { return max(min(limit/leastPart, mem
 // adopt begins a law at the rate, on the curve that returns to a limit, or as
 // after a cut if that is 0.
 func (l *leader) adopt(limit float64) {
-	l.law = l.newLaw()
+	l.law, l.slower = l.newLaw(), max(l.trip.Seconds()/slowTrip.Seconds(), 1)
 	if limit > 0 {
-		l.law.Resume(l.now, l.rate/l.parts, limit/l.parts)
+		l.law.Resume(l.lawTime(l.now), l.rate/l.unit(), limit/l.unit())
 	} else {
-		l.law.Adopt(l.now, l.rate/l.parts)
+		l.law.Adopt(l.lawTime(l.now), l.rate/l.unit())
 	}
 }
+
+func (l *leader) lawTime(t time.Duration) time.Duration { return time.Duration(float64(t) / l.slower) }
+
+// unit returns what a rate of 1 of the law is for the fleet.
+func (l *leader) unit() float64 { return l.parts / l.slower }
+
+// limit returns the limit that the law has found, or 0.
+func (l *leader) limit() float64 { return l.law.Limit() * l.unit() }
 
 // noLaw is that of a leader that has not found a rate.
 var noLaw = protocol.Law{Rate: -1}
@@ -94,8 +107,9 @@ func (l *leader) step(got *protocol.Reply) (found protocol.Law, cut bool) {
 	l.now = max(l.now, duration(got.Now))
 	l.measureTrip(&got.Sums)
 	news := outcomes{before, l.accepted(&got.Sums, before), got.Throttled}
-	if limit := l.law.Limit() * l.parts; l.rate > 0 && limit > 0 {
-		if n := parts(limit, got.Members); math.Abs(n/l.parts-1) > 0.2 { // the fleet's rate stays
+	if limit := l.limit(); l.rate > 0 && limit > 0 {
+		n, slower := parts(limit, got.Members), max(l.trip.Seconds()/slowTrip.Seconds(), 1)
+		if math.Abs(n/l.parts-1) > 0.2 || math.Abs(slower/l.slower-1) > 0.5 { // the fleet's rate stays
 			l.parts = n
 			l.adopt(limit)
 		}
@@ -104,19 +118,18 @@ func (l *leader) step(got *protocol.Reply) (found protocol.Law, cut bool) {
 	case l.rate > 0:
 		l.follow(news)
 	case news.throttled == 0:
-		l.feed(news)
 		return noLaw, false
 	default: // each process alone would send at the lowest rate at least
-		l.rate = max(l.law.Measured(), news.accepted/l.lease.Seconds(), max(got.Members, 1)*l.least)
+		l.rate = max(news.accepted/l.lease.Seconds(), max(got.Members, 1)*l.least)
 		l.parts = parts(l.rate, got.Members)
 		l.adopt(0)
-		l.law.Begin(l.now, l.rate/l.parts)
+		l.law.Begin(l.lawTime(l.now), l.rate/l.unit())
 	}
 	l.rate = max(l.rate, l.least)
 	if cut = l.rate < 0.97*was || was == 0; cut {
 		l.cutAt, l.after = l.now, nil
 	}
-	return protocol.Law{Rate: l.rate, Limit: l.law.Limit() * l.parts, Trip: milliseconds(l.trip)}, cut
+	return protocol.Law{Rate: l.rate, Limit: l.limit(), Trip: milliseconds(l.trip)}, cut
 }
 
 // measureTrip smooths the times that throttled requests take.
@@ -134,12 +147,23 @@ func (l *leader) measureTrip(news *protocol.Sums) {
 // accepted returns how many requests turned out to be accepted since before.
 func (l *leader) accepted(news *protocol.Sums, before time.Duration) (n float64) {
 	l.sent = append(l.sent, outcomes{from: (before + l.now) / 2, accepted: news.Sent})
-	for len(l.sent) > 0 && l.now-l.sent[0].from >= l.trip {
-		n += l.sent[0].accepted
+	trip, longest := l.trip, longestTrip
+	switch begins := news.Throttled > 0; {
+	case l.rate == 0 && !begins: // it is not known yet how long a throttled one takes
+		trip = longestTrip
+	case l.rate == 0: // what was sent earlier says nothing of the present rate
+		longest = trip + l.lease
+	}
+	for len(l.sent) > 0 && l.now-l.sent[0].from >= trip {
+		if l.now-l.sent[0].from < longest {
+			n += l.sent[0].accepted
+		}
 		l.sent = l.sent[1:]
 	}
 	n -= l.owed + news.Throttled
-	l.owed = max(-n, 0)
+	if l.owed = max(-n, 0); l.rate == 0 {
+		l.owed = 0
+	}
 	return max(n, 0)
 }
 
@@ -150,7 +174,8 @@ func (l *leader) follow(news outcomes) {
 	if l.now < l.cutAt+heard {
 		news.throttled = 0
 	}
-	if accepted, far := l.farAbove(news, l.now-heard-l.lease/2); far {
+	accepted, far := l.farAbove(news, l.now-heard-l.lease/2)
+	if far {
 		l.rate = max(accepted, l.rate/8)
 		l.adopt(0)
 		return
@@ -159,9 +184,13 @@ func (l *leader) follow(news outcomes) {
 		news.throttled = min(news.throttled, 1)
 		news.accepted += throttled - news.throttled
 	}
+	searching := l.limit() == 0
 	l.feed(news)
 	rate, _ := l.law.Pace()
-	l.rate = rate * l.parts
+	if l.rate = rate * l.unit(); searching && l.limit() > 0 && accepted < l.rate { // the rate has doubled since
+		l.rate = max(accepted, l.rate/3)
+		l.adopt(0)
+	}
 }
 
 // farAbove reports whether the service accepts far less than the rate, and what it
@@ -190,10 +219,10 @@ func (l *leader) feed(news outcomes) {
 	sent := max(news.from-l.trip, 1) // so that one step makes one cut
 	for i := 1.0; i <= n; i++ {
 		at := news.from + time.Duration(float64(l.now-news.from)*i/n)
-		l.law.Update(at, min(at, sent), false)
+		l.law.Update(l.lawTime(at), l.lawTime(min(at, sent)), false)
 	}
 	for range int(min(news.throttled, mostFed)) {
-		l.law.Update(l.now, min(l.now, sent), true)
+		l.law.Update(l.lawTime(l.now), l.lawTime(min(l.now, sent)), true)
 	}
 }
 
