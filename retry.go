@@ -146,8 +146,9 @@ func (a *attempt) draw(c *call) bool {
 		return true
 	}
 	if c.partition.quota.lend(c.caller.Context, cost) != nil {
-		c.partition.share.refuse()
-		a.granting = !c.patient && c.partition.share.mayGrant(cost)
+		throttled := a.record.Class == Throttled
+		c.partition.share.refuse(throttled)
+		a.granting = !c.patient && c.partition.share.mayGrant(cost, throttled)
 		if (c.patient || a.granting) && cost <= c.config.capacity && c.caller.ended() == nil {
 			a.unpaid = cost
 			return true

@@ -22,6 +22,7 @@ type member struct {
 	settings, pacing string  // must be the same in all processes; pacing is "" except in adaptive mode
 
 	capacity, float int  // of retry tokens; float is what the process keeps for its next retries
+	perCall         int  // retry tokens that the retries of a call cost at most
 	quota           bool // there are retry tokens
 	paid            bool // the tokens of this process are those of the fleet
 	had             int  // after the last renewal
@@ -49,7 +50,7 @@ func newMember(f *Fleet, share sharing.Share, id string) *member {
 		fleet: f, share: share, id: id, proposed: noLaw,
 	}
 	var cost int
-	m.capacity, cost, m.quota = share.RetryTokens()
+	m.capacity, cost, m.perCall, m.quota = share.RetryTokens()
 	m.float = min(cost, m.capacity)
 	quota, pacing := share.Settings()
 	if m.maxRate = f.config.MaxRate / (1 + variation.Seconds()); m.maxRate > 0 {
@@ -188,7 +189,7 @@ func (m *member) renew() {
 		Until: until, Limited: rate > 0,
 		Rate: got.Share, Burst: m.fleet.config.Lease / 40,
 		FirstToken: m.fleet.schedule.FirstToken(), RetryAfter: gate,
-		FleetRate: rate, Members: int(got.Members), FleetTokens: int(got.Left), Said: m.hear(&got, asked),
+		FleetRate: rate, Members: int(got.Members), FleetTokens: int(got.Left), SpareTokens: int(got.Spare), Said: m.hear(&got, asked),
 		AloneAtMost: m.alonePart(got.Members), Slots: int(got.Slots), Every: duration(got.Every) + 1,
 		FirstSlot: received.Add(duration(got.At) - received.Sub(asked)/2),
 	})
@@ -237,7 +238,7 @@ func (m *member) request(usage sharing.Usage) protocol.Request {
 		Sums: m.unsent, Law: m.proposed,
 		Wanted: m.wanted(usage), Unused: m.unused(usage),
 		MaxRate: m.maxRate, Alone: m.failing, Since: milliseconds(min(time.Since(m.lastAt), m.fleet.config.Lease)),
-		Capacity: m.capacity, Counted: m.counted,
+		Capacity: m.capacity, PerCall: m.perCall, Counted: m.counted,
 	}
 	if said := sayLimits(usage.Said); said != m.told {
 		m.told = said
@@ -292,12 +293,12 @@ const sentMemory = 5
 func (m *member) balance(r *protocol.Request, usage sharing.Usage) {
 	if !m.paid {
 		if !m.failing {
-			r.Asked = m.float
+			r.Asked, r.Spare = m.float, m.share.FirstTokens()
 		}
 		return
 	}
-	want := min(m.float*(1+min(usage.Refused, 4)), m.capacity)
-	r.Held = usage.Tokens
+	want := min(m.float*(1+min(usage.Refused-usage.Spared, 4)+usage.Spared), m.capacity)
+	r.Held, r.Spared = usage.Tokens, m.float*usage.Spared
 	switch {
 	case m.failing:
 	case usage.Tokens < want:

@@ -83,7 +83,7 @@ func check(got *protocol.Reply, r *protocol.Request) error {
 	}
 	limits := map[string]float64{
 		"Rate": mostRate, "Limit": mostRate, "Share": pace * (1 + rounding), "Part": 1, "Members": mostMembers,
-		"Tokens": float64(r.Asked), "Left": mostTokens, "Gate": milliseconds(longestGate), "Now": mostTime,
+		"Tokens": float64(r.Asked), "Left": mostTokens, "Spare": mostTokens, "Gate": milliseconds(longestGate), "Now": mostTime,
 		"Slots": math.Ceil(r.Wanted), "At": 2 * r.Lease,
 	}
 	all := reflect.ValueOf(*got)

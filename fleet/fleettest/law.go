@@ -16,11 +16,11 @@ const format = "3"
 type partition struct {
 	format, epoch, settings, pacing, leader, said string
 
-	now, server, pacingAt, leaderUntil, rate, limit, trip    float64
-	gate, saidAt                                             float64
-	sent, throttled, trips, tripsOf                          float64
-	began, window, left, next, tokens, heldBegan, heldWindow float64
-	members, asking, granted, held                           sum
+	now, server, pacingAt, leaderUntil, rate, limit, trip           float64
+	gate, saidAt                                                    float64
+	sent, throttled, trips, tripsOf                                 float64
+	began, window, left, next, tokens, spare, heldBegan, heldWindow float64
+	members, asking, granted, held                                  sum
 
 	expires time.Time
 }
@@ -87,7 +87,7 @@ func (p *partition) renew(a *protocol.Request, at time.Time) protocol.Reply {
 	r.reply.Epoch, r.reply.Now = p.epoch, math.Floor(p.now)
 	r.reply.Window, r.reply.HeldWindow = p.window, p.heldWindow
 	r.reply.Law = protocol.Law{Rate: p.rate, Limit: p.limit, Trip: p.trip}
-	r.reply.Left, r.reply.Gate = p.tokens, p.gate-p.now
+	r.reply.Left, r.reply.Spare, r.reply.Gate = p.tokens, p.spare, p.gate-p.now
 	if r.reply.Said = p.said; p.said != "" {
 		r.reply.SaidAge = r.server - p.saidAt
 	}
@@ -260,10 +260,15 @@ func (r *renewal) moveTokens() {
 		p.heldWindow++
 	}
 	p.held.remove(float64(r.Counted), r.age(p.heldWindow, r.HeldWindow))
-	room := max(0, float64(r.Capacity)-p.held.total()-held)
+	capacity := max(float64(r.Capacity), r.reply.Members*float64(r.PerCall))
+	room := max(0, capacity-p.held.total()-held)
 	p.tokens = min(p.tokens+float64(r.Returned), room)
 	r.reply.Tokens = min(float64(r.Asked), math.Floor(p.tokens))
 	p.tokens -= r.reply.Tokens
+	p.spare = min(p.spare+float64(r.Spare), r.reply.Members*float64(r.Capacity))
+	spared := min(float64(r.Asked)-r.reply.Tokens, float64(r.Spared), math.Floor(p.spare))
+	p.spare -= spared
+	r.reply.Tokens += spared
 	if !r.Leaving {
 		p.held.this += held + r.reply.Tokens
 	}

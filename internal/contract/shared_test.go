@@ -82,8 +82,8 @@ func TestSharedInvalid(t *testing.T) {
 func TestSharedTokens(t *testing.T) {
 	tr := retrying(always(busy))
 	share := joined(t, tr)
-	if capacity, cost, ok := share.RetryTokens(); capacity != 500 || cost != 10 || !ok {
-		t.Errorf("capacity %d, cost %d, %v", capacity, cost, ok)
+	if capacity, cost, perCall, ok := share.RetryTokens(); capacity != 500 || cost != 10 || perCall != 20 || !ok {
+		t.Errorf("capacity %d, cost %d, per call %d, %v", capacity, cost, perCall, ok)
 	}
 	if taken := share.TakeTokens(1 << 30); taken != 490 {
 		t.Errorf("took %d tokens, want 490", taken)

@@ -15,10 +15,10 @@ type Share interface {
 	// Partition returns the name of the partition.
 	Partition() string
 
-	// RetryTokens returns the capacity of the retry token bucket of all
-	// processes, and the most that one retry costs. ok is false if there is no
-	// quota.
-	RetryTokens() (capacity, cost int, ok bool)
+	// RetryTokens returns the capacity of the retry token bucket of a process
+	// alone, and the most that one retry and the retries of one call cost. ok is
+	// false if there is no quota.
+	RetryTokens() (capacity, cost, perCall int, ok bool)
 
 	// Settings returns what all processes must have in common, as texts: the quota,
 	// and the law of the rate limiter, which is "" except in adaptive mode. Words
@@ -78,6 +78,7 @@ type Usage struct {
 	Unused     float64 // send tokens since the last Usage that were lost because the bucket was full
 	Tokens     int     // in the retry token bucket
 	Refused    int     // retries that the bucket refused since the last Usage
+	Spared     int     // of them, those after a throttling response
 
 	// RetryAfter is how long a Retry-After is in force, with
 	// Transport.ShareRetryAfter.
@@ -121,4 +122,5 @@ type Grant struct {
 	Said *Said
 
 	FleetTokens int // in the retry token bucket of all processes, without those that a process has
+	SpareTokens int // for retries after a throttling response, besides
 }

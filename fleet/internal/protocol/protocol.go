@@ -26,7 +26,10 @@ type Request struct {
 	Alone   bool    `json:"alone"`   // the process sends without a lease
 	Since   float64 `json:"since"`   // the last renewal; at most a lease
 
-	Capacity int `json:"capacity"` // of the retry token bucket
+	Capacity int `json:"capacity"` // of the retry token bucket of a process alone
+	PerCall  int `json:"perCall"`  // retry tokens that the retries of a call cost at most
+	Spare    int `json:"spare"`    // that the process brings for retries after throttling
+	Spared   int `json:"spared"`   // of Asked, those that may be spare ones
 	Returned int `json:"returned"` // retry tokens
 	Asked    int `json:"asked"`
 	Held     int `json:"held"`
@@ -93,6 +96,7 @@ type Reply struct {
 
 	Tokens float64 `json:"tokens"` // retry tokens that are granted to this process
 	Left   float64 `json:"left"`   // retry tokens in the store
+	Spare  float64 `json:"spare"`  // retry tokens in the store for retries after throttling
 
 	Gate    float64 `json:"gate"` // until the end of a Retry-After
 	Said    string  `json:"said"`
