@@ -272,7 +272,7 @@ func (a *attempt) acquireInTime(c *call) error {
 	ctx := c.caller.waiting()
 	switch deadline, ok := ctx.Deadline(); {
 	case a.granting:
-		within, end := context.WithTimeoutCause(ctx, a.record.Delay, ErrQuotaExceeded)
+		within, end := context.WithTimeoutCause(ctx, a.grantWait(), ErrQuotaExceeded)
 		defer end()
 		ctx = within
 	case ok:
@@ -287,6 +287,16 @@ func (a *attempt) acquireInTime(c *call) error {
 		return c.partition.quota.await(ctx, a.unpaid)
 	}
 	return c.partition.quota.lend(ctx, a.unpaid)
+}
+
+// grantWait returns how long a retry waits for the tokens of a fleet: its delay,
+// and after throttling at least as long as it takes to hear from the fleet.
+func (a *attempt) grantWait() time.Duration {
+	const renewal = 250 * time.Millisecond
+	if a.record.Class == Throttled {
+		return max(a.record.Delay, renewal)
+	}
+	return a.record.Delay
 }
 
 // endWaiting ends the call after an error of waitForTokens.
