@@ -101,8 +101,8 @@ func TestSharedTokens(t *testing.T) {
 	}
 }
 
-// A retry without tokens waits for those of the fleet, if there are any, no longer
-// than its delay.
+// A retry without tokens waits for those of the fleet, if there are any, and after a
+// failure no longer than its delay.
 func TestSharedTokensInTheDelay(t *testing.T) {
 	const lease = time.Minute
 	for name, tt := range map[string]struct {
@@ -132,6 +132,35 @@ func TestSharedTokensInTheDelay(t *testing.T) {
 				}
 			}}
 			sendGet(t, tr).want(t, 503, tt.want, tt.took)
+		})
+	}
+}
+
+// For a retry after throttling there are the spare tokens too, and time to hear of
+// them, however short its delay is.
+func TestSharedTokensAfterThrottling(t *testing.T) {
+	for name, tt := range map[string]struct {
+		outcome outcome
+		status  int
+		want    awsretry.Stop
+		took    time.Duration
+		spared  int
+	}{
+		"throttled": {throttled, 429, awsretry.StopMaxAttempts, 100 * time.Millisecond, 1},
+		"busy":      {busy, 503, awsretry.StopQuota, 0, 0},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			tr := retrying(always(tt.outcome))
+			s := &store{join: func(share sharing.Share) {
+				share.TakeTokens(1 << 30)
+				time.AfterFunc(100*time.Millisecond, func() { share.AddTokens(10) })
+				share.Grant(sharing.Grant{SpareTokens: 10, Until: time.Now().Add(time.Minute)})
+			}}
+			tr.Backoff, tr.MaxAttempts, tr.Shared = contract.Delay(10*time.Millisecond), 2, s
+			sendGet(t, tr).want(t, tt.status, tt.want, tt.took)
+			if u := s.shares[0].Usage(); u.Refused != 1 || u.Spared != tt.spared {
+				t.Errorf("%+v, want %d of 1 refused after throttling", u, tt.spared)
+			}
 		})
 	}
 }
