@@ -10,8 +10,9 @@ import "time"
 // at once.
 type Leased struct {
 	alone  Adopter
-	lease  Lease // zero before the first one
-	leased bool  // the rate is that of the lease; alone does not have the outcomes
+	lease  Lease         // zero before the first one
+	leased bool          // the rate is that of the lease; alone does not have the outcomes
+	began  time.Duration // when a lease with a rate began, after none
 	counts Counts
 }
 
@@ -68,7 +69,9 @@ func (l *Leased) Lease(now time.Duration, lease Lease) (begins bool) {
 	if !lease.Limited {
 		l.end(now)
 	}
-	begins = lease.Limited && !l.leased
+	if begins = lease.Limited && !l.leased; begins {
+		l.began = now
+	}
 	l.lease, l.leased = lease, lease.Limited
 	return begins
 }
@@ -111,7 +114,12 @@ func (l *Leased) Lapse(now time.Duration) {
 	}
 }
 
+// count counts what was throttled, unless it was sent without a lease before this
+// one: it says nothing of the rate of all processes.
 func (l *Leased) count(now, sent time.Duration) {
+	if l.began > 0 && sent <= l.began {
+		return
+	}
 	if sent > 0 {
 		l.counts.Trips.add(now - sent)
 	}

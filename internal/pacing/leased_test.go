@@ -124,7 +124,7 @@ func TestLease(t *testing.T) {
 			if rate, capacity := l.Pace(); rate != 8 || capacity != 2 {
 				t.Errorf("within the lease: rate %v, capacity %v", rate, capacity)
 			}
-			want := Counts{Throttled: 3, Trips: Trips{3500 * time.Millisecond, 3}}
+			want := Counts{Throttled: 2, Trips: Trips{second, 2}} // not what was sent before the lease
 			if got := l.Take(); got != want {
 				t.Errorf("counted %+v, want %+v", got, want)
 			}
