@@ -149,6 +149,9 @@ cover: ## Statement coverage of the library, and what is not covered
 	@go test -coverpkg=./... -coverprofile=coverage.out ./...
 	@go tool cover -func=coverage.out | awk '$$3 != "100.0%"'
 
+fleet-chaos: ## Ten minutes of faults of a server that a fleet shares through
+	cd fleet && go test -count 1 -run 'TestChaos$$' -chaos 10m -timeout 15m .
+
 bench: ## What each library adds to a request; go run ./service, ./fleet and ./pacing in bench measure more
 	cd bench && go run .
 
@@ -182,4 +185,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fuzz
+.PHONY: help demo test check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fleet-chaos fuzz

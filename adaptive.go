@@ -43,6 +43,7 @@ type RateLimiter struct {
 	announcing atomic.Bool              // the bucket has a ledger; written with mu held
 	limitNames atomic.Pointer[[]string] // of the ledger's limits; written with the bucket's mutex held
 	bucket     *bucket.Bucket           // of send tokens; nil if err is set, and in the zero RateLimiter
+	sent       atomic.Int64             // attempts since takeCounts
 
 	mu             sync.Mutex    // guards the fields below; locked before the bucket's
 	updated        time.Duration // when update was last called, on the bucket's clock
@@ -117,13 +118,20 @@ func (l *RateLimiter) wait(ctx context.Context, req announced.Request) (sent tim
 	} else if sent, taken = l.bucket.TakeNow(1, req); !taken {
 		err = ErrRateLimited
 	}
-	return sent, err == nil, err
+	if err != nil {
+		return 0, false, err
+	}
+	l.sent.Add(1)
+	return sent, true, nil
 }
 
 // take takes the token of one attempt if it is there. The limiter must limit. It
 // returns the send time for the attempt, and reads the clock once.
 func (l *RateLimiter) take(req announced.Request) (sent time.Duration, ok bool) {
 	now, ok := l.bucket.TakeNow(1, req)
+	if ok {
+		l.sent.Add(1)
+	}
 	if !l.needsSendTime() {
 		now = notLimited
 	}
@@ -155,7 +163,10 @@ func (l *RateLimiter) maxWait() (d time.Duration, ok bool) {
 }
 
 // putBack returns a token that was not used.
-func (l *RateLimiter) putBack() { l.bucket.Put(1) }
+func (l *RateLimiter) putBack() {
+	l.sent.Add(-1)
+	l.bucket.Put(1)
+}
 
 // limits reports whether Wait takes tokens.
 func (l *RateLimiter) limits() bool { return l.limiting.Load() || l.announcing.Load() }
@@ -230,6 +241,7 @@ func (l *RateLimiter) sharedSendTime() time.Duration {
 	if l == nil || l.leased == nil {
 		return notLimited
 	}
+	l.sent.Add(1)
 	return l.bucket.Now()
 }
 

@@ -119,7 +119,6 @@ func enough(limited bool) granting {
 	grant := sharing.Grant{Until: time.Now().Add(time.Hour), Limited: limited, Members: 20}
 	if limited {
 		grant.Rate, grant.Burst, grant.FleetRate = 1e9, time.Second, 2e10
-		grant.Cut = time.Now()
 	}
 	return granting(grant)
 }

@@ -336,7 +336,7 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
 	}
 	s := &localShare{
 		name: p.name, quota: p.quota, limiter: p.limiter,
-		capacity: max(c.capacity, 0), cost: c.costs.most(),
+		capacity: max(c.capacity, 0), cost: c.costs.most(), perCall: c.costs.ofCall(c.attempts),
 		inUse: func() bool { return t.Value() != nil },
 		retryAfter: func() time.Duration {
 			if p := of.Value(); p != nil && longest > 0 {

@@ -146,8 +146,9 @@ func (c *call) draw() bool {
 		return true
 	}
 	if c.partition.quota.lend(c.caller.Context, cost) != nil {
-		c.partition.share.refuse()
-		c.granting = !c.patient && c.partition.share.mayGrant(cost)
+		throttled := c.record.Class == Throttled
+		c.partition.share.refuse(throttled)
+		c.granting = !c.patient && c.partition.share.mayGrant(cost, throttled)
 		if (c.patient || c.granting) && cost <= c.config.capacity && c.caller.ended() == nil {
 			c.unpaid = cost
 			return true
@@ -271,7 +272,7 @@ func (c *call) acquireInTime() error {
 	ctx := c.caller.waiting()
 	switch deadline, ok := ctx.Deadline(); {
 	case c.granting:
-		within, end := context.WithTimeoutCause(ctx, c.record.Delay, ErrQuotaExceeded)
+		within, end := context.WithTimeoutCause(ctx, c.grantWait(), ErrQuotaExceeded)
 		defer end()
 		ctx = within
 	case ok:
@@ -286,6 +287,16 @@ func (c *call) acquireInTime() error {
 		return c.partition.quota.await(ctx, c.unpaid)
 	}
 	return c.partition.quota.lend(ctx, c.unpaid)
+}
+
+// grantWait returns how long a retry waits for the tokens of a fleet: its delay,
+// and after throttling at least as long as it takes to hear from the fleet.
+func (c *call) grantWait() time.Duration {
+	const renewal = 250 * time.Millisecond
+	if c.record.Class == Throttled {
+		return max(c.record.Delay, renewal)
+	}
+	return c.record.Delay
 }
 
 // endWaiting ends the call after an error of waitForTokens.

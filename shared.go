@@ -42,7 +42,8 @@ type localShare struct {
 	name           string
 	quota          *Quota
 	limiter        *RateLimiter // nil except in adaptive mode
-	capacity, cost int          // of the retry token bucket of all processes, and of a retry at most
+	capacity, cost int          // of a process's retry token bucket, and of a retry at most
+	perCall        int          // what the retries of a call cost at most
 
 	quotaText   string // see Settings
 	firstTokens int    // see FirstTokens
@@ -56,6 +57,7 @@ type localShare struct {
 	dropped atomic.Bool   // the table does not have the partition any more
 	wake    chan struct{} // has a buffer of one
 	refused atomic.Int64  // retries since the last Usage
+	spared  atomic.Int64  // of them, those after throttling
 	notSent atomic.Int64  // attempts since the last Usage
 	grant   atomic.Pointer[sharing.Grant]
 
@@ -71,8 +73,8 @@ type tokenWaiter struct {
 
 func (s *localShare) Partition() string { return s.name }
 
-func (s *localShare) RetryTokens() (capacity, cost int, ok bool) {
-	return s.capacity, s.cost, s.capacity > 0
+func (s *localShare) RetryTokens() (capacity, cost, perCall int, ok bool) {
+	return s.capacity, s.cost, min(s.perCall, s.capacity), s.capacity > 0
 }
 
 func (s *localShare) Settings() (quota, law string) {
@@ -121,16 +123,20 @@ func (s *localShare) signal() {
 }
 
 // refuse counts a retry that the bucket refused.
-func (s *localShare) refuse() {
-	if s != nil {
-		s.refused.Add(1)
-		s.signal()
+func (s *localShare) refuse(throttled bool) {
+	if s == nil {
+		return
 	}
+	if throttled {
+		s.spared.Add(1)
+	}
+	s.refused.Add(1)
+	s.signal()
 }
 
 // mayGrant reports whether the fleet may have retry tokens for this process soon:
 // those of others, or its first ones.
-func (s *localShare) mayGrant(cost int) bool {
+func (s *localShare) mayGrant(cost int, throttled bool) bool {
 	const first = time.Second // which most stores need less than
 	if s == nil {
 		return false
@@ -139,7 +145,11 @@ func (s *localShare) mayGrant(cost int) bool {
 	if grant == nil {
 		return time.Since(s.joined) < first
 	}
-	return grant.FleetTokens >= cost && time.Now().Before(grant.Until)
+	tokens := grant.FleetTokens
+	if throttled {
+		tokens += grant.SpareTokens
+	}
+	return tokens >= cost && time.Now().Before(grant.Until)
 }
 
 // awaitSendToken is called before an attempt waits for a send token.
@@ -193,7 +203,7 @@ func (s *localShare) left() int {
 func (s *localShare) Usage() sharing.Usage {
 	u := sharing.Usage{
 		Tokens: s.quota.Tokens(), RetryAfter: s.retryAfter(),
-		Refused: int(s.refused.Swap(0)), NotSent: int(s.notSent.Swap(0)),
+		Spared: int(s.spared.Swap(0)), Refused: int(s.refused.Swap(0)), NotSent: int(s.notSent.Swap(0)),
 	}
 	if s.limiter != nil {
 		u.Waiting, _ = s.limiter.line()
@@ -204,10 +214,7 @@ func (s *localShare) Usage() sharing.Usage {
 			}
 		}
 		u.Said = s.limiter.said()
-		counts := s.limiter.takeCounts()
-		u.Accepted, u.Throttled = counts.Accepted, counts.Throttled
-		u.AcceptedBefore, u.ThrottledBefore = counts.AcceptedBefore, counts.ThrottledBefore
-		u.Trips, u.ThrottledTrips = counts.Trips, counts.ThrottledTrips
+		u.Sent, u.Counts = s.limiter.takeCounts()
 	}
 	return u
 }
@@ -302,9 +309,6 @@ func (l *RateLimiter) lease(g *sharing.Grant, lease pacing.Lease) {
 		return
 	}
 	lease.Until = max(g.Until.Sub(l.start), 0)
-	if !g.Cut.IsZero() {
-		lease.Cut = max(g.Cut.Sub(l.start), 1)
-	}
 	lease.Capacity = max(lease.Capacity, l.config.MinCapacity)
 	lease.Alone = max(lease.Alone, l.config.MinFillRate)
 	l.mu.Lock()
@@ -357,12 +361,15 @@ func (l *RateLimiter) alone(rate float64) {
 	l.begins()
 }
 
-// takeCounts returns the outcomes since the last call.
-func (l *RateLimiter) takeCounts() pacing.Counts {
+// takeCounts returns how many attempts were sent since the last call, and how
+// many were throttled.
+func (l *RateLimiter) takeCounts() (sent int, throttled pacing.Counts) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.leased == nil {
-		return pacing.Counts{}
+		return 0, throttled
 	}
-	return l.leased.Take()
+	n := max(l.sent.Load(), 0) // below 0 after an attempt that counted was not sent
+	l.sent.Add(-n)
+	return int(n), l.leased.Take()
 }

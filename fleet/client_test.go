@@ -91,8 +91,8 @@ func TestBadReplies(t *testing.T) {
 		"long gate":    {set(func(r *protocol.Reply) { r.Gate = 1e15 }), "for Gate"},
 		"huge epoch":   {set(func(r *protocol.Reply) { r.Epoch = strings.Repeat("e", 1000) }), "an epoch of 1000 bytes"},
 		"huge clock":   {set(func(r *protocol.Reply) { r.Now = 1e14 }), "for Now"},
-		"format":       {set(func(r *protocol.Reply) { r.Differs, r.Theirs = "format", "3" }), "have the format 3; this one has 2"},
-		"huge sum":     {set(func(r *protocol.Reply) { r.Accepted = 1e16 }), "for Accepted"},
+		"format":       {set(func(r *protocol.Reply) { r.Differs, r.Theirs = "format", "4" }), "have the format 4; this one has 3"},
+		"huge sum":     {set(func(r *protocol.Reply) { r.Sent = 1e16 }), "for Sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone(t, test.eval, func(o *only) {
@@ -135,7 +135,7 @@ func TestOutcomesThatCannotBe(t *testing.T) {
 	highest := 0.0
 	alone(t, func(r protocol.Request) ([]string, error) {
 		highest = max(highest, r.Rate)
-		return reply(func(r *protocol.Reply) { r.Rate, r.Share, r.Leader, r.Accepted = 100, 100, true, 1e9 }), nil
+		return reply(func(r *protocol.Reply) { r.Rate, r.Share, r.Leader, r.Sent = 100, 100, true, 1e9 }), nil
 	}, func(o *only) {
 		send(o, o.transport)
 		time.Sleep(10 * time.Second)
@@ -266,7 +266,7 @@ func TestOldOutcomesAreDropped(t *testing.T) {
 		if failing.Load() {
 			return nil, errBoom
 		}
-		most.Store(max(most.Load(), int64(r.Accepted)))
+		most.Store(max(most.Load(), int64(r.Sent)))
 		return reply(nil), nil
 	}, func(o *only) {
 		o.sendFor(5 * time.Second) // 100 requests a second

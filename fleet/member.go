@@ -22,6 +22,7 @@ type member struct {
 	settings, pacing string  // must be the same in all processes; pacing is "" except in adaptive mode
 
 	capacity, float int  // of retry tokens; float is what the process keeps for its next retries
+	perCall         int  // retry tokens that the retries of a call cost at most
 	quota           bool // there are retry tokens
 	paid            bool // the tokens of this process are those of the fleet
 	had             int  // after the last renewal
@@ -33,13 +34,11 @@ type member struct {
 	until    time.Time      // the end of the lease that it granted
 	failing  bool           // the last renewal failed; settle sets it
 	short    bool           // the last renewal brought none of the slots that were needed
-	cutAt    time.Time      // when the process heard of the last cut
-	cutSeen  float64        // last.Cut at cutAt
 	gateEnd  time.Time      // of the last reply's Retry-After
 	leader   *leader        // nil while another process leads
 	ledAt    time.Time      // when the leader last got a reply
 	proposed protocol.Law   // by the leader, for the next renewal
-	cut      bool           // proposed is a cut
+	cut      bool           // others should know of proposed at once
 	sent     float64        // requests in half a lease, with those that were refused; smoothed
 	quiet    int            // renewals in a row that were not needed
 
@@ -51,7 +50,7 @@ func newMember(f *Fleet, share sharing.Share, id string) *member {
 		fleet: f, share: share, id: id, proposed: noLaw,
 	}
 	var cost int
-	m.capacity, cost, m.quota = share.RetryTokens()
+	m.capacity, cost, m.perCall, m.quota = share.RetryTokens()
 	m.float = min(cost, m.capacity)
 	quota, pacing := share.Settings()
 	if m.maxRate = f.config.MaxRate / (1 + variation.Seconds()); m.maxRate > 0 {
@@ -162,10 +161,7 @@ func (m *member) renew() {
 	}
 	m.unsent, m.proposed, m.cut = protocol.Sums{}, noLaw, false
 	if m.last.Epoch != got.Epoch {
-		m.leader, m.cutSeen = nil, 0
-	}
-	if got.Cut > m.cutSeen {
-		m.cutSeen, m.cutAt = got.Cut, time.Now()
+		m.leader = nil
 	}
 	tokens := int(got.Tokens)
 	if m.paid || joining {
@@ -192,8 +188,8 @@ func (m *member) renew() {
 	m.share.Grant(sharing.Grant{
 		Until: until, Limited: rate > 0,
 		Rate: got.Share, Burst: m.fleet.config.Lease / 40,
-		FirstToken: m.fleet.schedule.FirstToken(), Cut: m.cutAt, RetryAfter: gate,
-		FleetRate: rate, Members: int(got.Members), FleetTokens: int(got.Left), Said: m.hear(&got, asked),
+		FirstToken: m.fleet.schedule.FirstToken(), RetryAfter: gate,
+		FleetRate: rate, Members: int(got.Members), FleetTokens: int(got.Left), SpareTokens: int(got.Spare), Said: m.hear(&got, asked),
 		AloneAtMost: m.alonePart(got.Members), Slots: int(got.Slots), Every: duration(got.Every) + 1,
 		FirstSlot: received.Add(duration(got.At) - received.Sub(asked)/2),
 	})
@@ -230,21 +226,19 @@ func (m *member) hear(got *protocol.Reply, asked time.Time) *sharing.Said {
 // request returns the request of the next renewal.
 func (m *member) request(usage sharing.Usage) protocol.Request {
 	news := protocol.Sums{
-		Accepted: float64(usage.Accepted), Throttled: float64(usage.Throttled),
-		AcceptedBefore: float64(usage.AcceptedBefore), ThrottledBefore: float64(usage.ThrottledBefore),
+		Sent: float64(usage.Sent), Throttled: float64(usage.Throttled),
 		Trips: milliseconds(usage.Trips.Sum), TripsOf: float64(usage.Trips.Of),
-		ThrottledTrips: milliseconds(usage.ThrottledTrips.Sum), ThrottledTripsOf: float64(usage.ThrottledTrips.Of),
 	}
-	m.sent += (news.Outcomes() + float64(usage.NotSent) - m.sent) / sentMemory
+	m.sent += (news.Sent + float64(usage.NotSent) - m.sent) / sentMemory
 	m.unsent.Add(news)
 	r := protocol.Request{
 		ID: m.id, Last: m.last.Last, Settings: m.settings, Pacing: m.pacing,
 		Lease: milliseconds(m.fleet.config.Lease), Expiry: milliseconds(m.fleet.config.Expiry),
 		SeedRate: m.last.Rate, SeedTokens: m.share.FirstTokens(),
-		Sums: m.unsent, CutSeen: m.cutSeen, Law: m.proposed, Cut: m.cut,
+		Sums: m.unsent, Law: m.proposed,
 		Wanted: m.wanted(usage), Unused: m.unused(usage),
 		MaxRate: m.maxRate, Alone: m.failing, Since: milliseconds(min(time.Since(m.lastAt), m.fleet.config.Lease)),
-		Capacity: m.capacity, Counted: m.counted,
+		Capacity: m.capacity, PerCall: m.perCall, Counted: m.counted,
 	}
 	if said := sayLimits(usage.Said); said != m.told {
 		m.told = said
@@ -299,12 +293,12 @@ const sentMemory = 5
 func (m *member) balance(r *protocol.Request, usage sharing.Usage) {
 	if !m.paid {
 		if !m.failing {
-			r.Asked = m.float
+			r.Asked, r.Spare = m.float, m.share.FirstTokens()
 		}
 		return
 	}
-	want := min(m.float*(1+min(usage.Refused, 4)), m.capacity)
-	r.Held = usage.Tokens
+	want := min(m.float*(1+min(usage.Refused-usage.Spared, 4)+usage.Spared), m.capacity)
+	r.Held, r.Spared = usage.Tokens, m.float*usage.Spared
 	switch {
 	case m.failing:
 	case usage.Tokens < want:

@@ -15,10 +15,9 @@ local server = t[1] * 1000 + t[2] / 1000
 -- Fields that the script does not know are left alone.
 local texts = { 'format', 'epoch', 'settings', 'pacing', 'leader', 'said' }
 local numbers = {
-  'now', 'server', 'pacingAt', 'next', 'leaderUntil', 'rate', 'limit', 'trip', 'cut', 'gate', 'saidAt',
-  'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf',
-  'throttledTrips', 'throttledTripsOf', 'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
-  'tokens', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
+  'now', 'server', 'pacingAt', 'next', 'leaderUntil', 'rate', 'limit', 'trip', 'gate', 'saidAt',
+  'sent', 'throttled', 'trips', 'tripsOf', 'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
+  'tokens', 'spare', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
 }
 local s, valid = {}, true
 for i, text in ipairs(redis.call('HMGET', key, unpack(texts))) do s[texts[i]] = text or '' end
@@ -29,7 +28,7 @@ for i, text in ipairs(redis.call('HMGET', key, unpack(numbers))) do
 end
 
 -- Settings. The first ones stay as long as processes use them.
-local format, silence = '2', math.max(60000, 20 * lease) -- most outages of a store are shorter
+local format, silence = '3', math.max(60000, 20 * lease) -- most outages of a store are shorter
 for _, name in ipairs({ 'format', 'settings', 'pacing' }) do
   local ours, at = a[name] or format, name == 'pacing' and s.pacingAt or s.server
   if ours ~= '' and s[name] ~= '' and s[name] ~= ours and math.abs(server - at) < silence then
@@ -42,8 +41,8 @@ end
 local elapsed = math.max(0, math.min(server - s.server, 10 * lease))
 local now = s.now + elapsed
 if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch == a.epoch and s.window < a.window
-    or now > 1e12 or math.max(s.cut, s.began, s.heldBegan) > now or s.leaderUntil > now + 60000
-    or s.gate > now + 86400000 or math.max(s.rate, s.limit, s.tokens) > 1e9 or s.members + s.membersBefore > 1e5 then
+    or now > 1e12 or math.max(s.began, s.heldBegan) > now or s.leaderUntil > now + 60000
+    or s.gate > now + 86400000 or math.max(s.rate, s.limit, s.tokens, s.spare) > 1e9 or s.members + s.membersBefore > 1e5 then
   for _, name in ipairs(numbers) do s[name] = 0 end
   s.format, s.epoch, s.pacing, s.leader, s.said = format, string.format('%s %.0f', a.id, server), '', '', ''
   s.rate, s.tokens, elapsed, now = a.seedRate, math.min(a.seedTokens, a.capacity), 0, 0
@@ -59,20 +58,11 @@ if not same and a.epoch ~= '' then -- the process knows what the store has lost
 end
 
 -- Sums.
-local stale = s.cut > (same and a.cutSeen or 0) -- the process does not know of the last cut
-local sums = {
-  'accepted', 'throttled', 'acceptedBefore', 'throttledBefore', 'trips', 'tripsOf', 'throttledTrips', 'throttledTripsOf',
-}
-for i, name in ipairs(sums) do
-  local to = stale and i <= 2 and name .. 'Before' or name
-  s[to] = s[to] + a[name]
-end
+local sums = { 'sent', 'throttled', 'trips', 'tripsOf' }
+for _, name in ipairs(sums) do s[name] = s[name] + a[name] end
 
 -- The leader finds the rate from the sums since its last renewal.
-if s.leader == a.id and a.rate >= 0 then
-  if a.cut then s.cut = math.floor(now) end -- whole, so that a process can repeat it
-  s.rate, s.limit, s.trip = a.rate, a.limit, a.trip
-end
+if s.leader == a.id and a.rate >= 0 then s.rate, s.limit, s.trip = a.rate, a.limit, a.trip end
 if a.leaving then
   if s.leader == a.id then s.leader = '' end
 elseif a.pacing ~= '' and (s.leader == '' or s.leader == a.id or s.leaderUntil < now) then
@@ -159,10 +149,16 @@ if s.heldWindow == 0 or now - s.heldBegan >= 12 * lease then
   s.held, s.heldBegan, s.heldWindow = 0, now, s.heldWindow + 1
 end
 remove('held', a.counted, same and s.heldWindow - a.heldWindow)
-local room = math.max(0, a.capacity - total('held') - a.held)
+local capacity = math.max(a.capacity, members * a.perCall)
+local room = math.max(0, capacity - total('held') - a.held)
 s.tokens = math.min(s.tokens + a.returned, room)
 local tokens = math.min(a.asked, math.floor(s.tokens))
 s.tokens = s.tokens - tokens
+-- Spare ones are what the processes would begin with if each were alone, for
+-- retries after throttling only: these say that the service lives.
+s.spare = math.min(s.spare + a.spare, members * a.capacity)
+local spared = math.min(a.asked - tokens, a.spared, math.floor(s.spare))
+s.spare, tokens = s.spare - spared, tokens + spared
 if not a.leaving then s.held = s.held + a.held + tokens end
 
 -- A Retry-After, and what the service announced last of its limits, to any of the
@@ -189,7 +185,7 @@ reply.epoch, reply.now, reply.window, reply.heldWindow = s.epoch, math.floor(now
 reply.rate, reply.limit, reply.trip = s.rate, s.limit, s.trip
 reply.share, reply.part = math.min(share * 1000, pace), part
 reply.slots, reply.at, reply.every, reply.credit = slots, at, every, credit
-reply.members, reply.cut = members, s.cut
-reply.tokens, reply.left, reply.gate = tokens, s.tokens, s.gate - now
+reply.members = members
+reply.tokens, reply.left, reply.spare, reply.gate = tokens, s.tokens, s.spare, s.gate - now
 reply.said, reply.saidAge = s.said, s.said == '' and 0 or server - s.saidAt
 return { cjson.encode(reply) }

@@ -34,12 +34,12 @@ func FuzzReply(f *testing.F) {
 		within := func(x, most float64) bool { return x >= 0 && x <= most }
 		switch {
 		case !within(got.Tokens, 50), !within(got.Left, mostTokens), !within(got.Members, mostMembers),
-			duration(got.Gate) < 0 || duration(got.Gate) > longestGate, duration(got.Now) < 0, duration(got.Cut) < 0,
+			duration(got.Gate) < 0 || duration(got.Gate) > longestGate, duration(got.Now) < 0,
 			duration(got.SaidAge) < 0, !within(got.Share, r.MaxRate*(1+rounding)), !within(got.Rate, mostRate),
 			!within(got.Slots, 30), !within(got.At, 800), got.Slots > 0 && duration(got.Every) < 10*time.Millisecond-1,
 			duration(got.At)+time.Duration(got.Slots)*duration(got.Every) < 0,
 			!within(got.Window, mostNumber), !within(got.Part, 1),
-			!within(got.Accepted, mostNumber), !within(got.TripsOf, mostNumber):
+			!within(got.Sent, mostNumber), !within(got.TripsOf, mostNumber):
 			t.Errorf("%q is accepted: %+v", text, got)
 		}
 	})

@@ -17,7 +17,7 @@ import (
 var script string
 
 // format is that of the hash, in renew.lua.
-const format = "2"
+const format = "3"
 
 // The limits of a reply. A store that exceeds them does not run the script.
 const (
@@ -83,7 +83,7 @@ func check(got *protocol.Reply, r *protocol.Request) error {
 	}
 	limits := map[string]float64{
 		"Rate": mostRate, "Limit": mostRate, "Share": pace * (1 + rounding), "Part": 1, "Members": mostMembers,
-		"Tokens": float64(r.Asked), "Left": mostTokens, "Gate": milliseconds(longestGate), "Now": mostTime, "Cut": mostTime,
+		"Tokens": float64(r.Asked), "Left": mostTokens, "Spare": mostTokens, "Gate": milliseconds(longestGate), "Now": mostTime,
 		"Slots": math.Ceil(r.Wanted), "At": 2 * r.Lease,
 	}
 	all := reflect.ValueOf(*got)

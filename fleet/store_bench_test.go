@@ -27,7 +27,7 @@ func BenchmarkRenewal(b *testing.B) {
 		for pb.Next() {
 			i := next.Add(1) % processes
 			args := renewal(func(r *protocol.Request) {
-				r.ID, r.Accepted, r.Wanted = fmt.Sprint("process", i), 2, 3
+				r.ID, r.Sent, r.Wanted = fmt.Sprint("process", i), 2, 3
 				if had := last[i].Load(); had != nil {
 					r.Last = *had
 				}

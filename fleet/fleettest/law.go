@@ -9,19 +9,18 @@ import (
 )
 
 // format is that of the hash.
-const format = "2"
+const format = "3"
 
 // A partition is what renew.lua stores of a partition. The fields have the same
 // names there. Times are in milliseconds.
 type partition struct {
 	format, epoch, settings, pacing, leader, said string
 
-	now, server, pacingAt, leaderUntil, rate, limit, trip                float64
-	cut, gate, saidAt                                                    float64
-	accepted, throttled, acceptedBefore, throttledBefore, trips, tripsOf float64
-	throttledTrips, throttledTripsOf                                     float64
-	began, window, left, next, tokens, heldBegan, heldWindow             float64
-	members, asking, granted, held                                       sum
+	now, server, pacingAt, leaderUntil, rate, limit, trip           float64
+	gate, saidAt                                                    float64
+	sent, throttled, trips, tripsOf                                 float64
+	began, window, left, next, tokens, spare, heldBegan, heldWindow float64
+	members, asking, granted, held                                  sum
 
 	expires time.Time
 }
@@ -88,7 +87,7 @@ func (p *partition) renew(a *protocol.Request, at time.Time) protocol.Reply {
 	r.reply.Epoch, r.reply.Now = p.epoch, math.Floor(p.now)
 	r.reply.Window, r.reply.HeldWindow = p.window, p.heldWindow
 	r.reply.Law = protocol.Law{Rate: p.rate, Limit: p.limit, Trip: p.trip}
-	r.reply.Cut, r.reply.Left, r.reply.Gate = p.cut, p.tokens, p.gate-p.now
+	r.reply.Left, r.reply.Spare, r.reply.Gate = p.tokens, p.spare, p.gate-p.now
 	if r.reply.Said = p.said; p.said != "" {
 		r.reply.SaidAge = r.server - p.saidAt
 	}
@@ -141,31 +140,17 @@ func (r *renewal) open() {
 }
 
 func (r *renewal) addSums() {
-	p, known := r.p, 0.0
-	if r.same {
-		known = r.CutSeen
-	}
-	accepted, throttled := &p.accepted, &p.throttled
-	if p.cut > known { // the member has not heard of the last cut
-		accepted, throttled = &p.acceptedBefore, &p.throttledBefore
-	}
-	*accepted += r.Accepted
-	*throttled += r.Throttled
-	p.acceptedBefore += r.AcceptedBefore
-	p.throttledBefore += r.ThrottledBefore
+	p := r.p
+	p.sent += r.Sent
+	p.throttled += r.Throttled
 	p.trips += r.Trips
 	p.tripsOf += r.TripsOf
-	p.throttledTrips += r.ThrottledTrips
-	p.throttledTripsOf += r.ThrottledTripsOf
 }
 
 // lead takes the leader's rate, and finds a leader, who gets the sums.
 func (r *renewal) lead() {
 	p, leads := r.p, r.p.leader == r.ID
 	if leads && r.Rate >= 0 {
-		if r.Cut {
-			p.cut = math.Floor(p.now)
-		}
 		p.rate, p.limit, p.trip = r.Rate, r.Limit, r.Trip
 	}
 	switch {
@@ -175,14 +160,8 @@ func (r *renewal) lead() {
 		p.leader, p.leaderUntil = r.ID, p.now+r.Lease
 	}
 	if r.reply.Leader = p.leader == r.ID; r.reply.Leader {
-		r.reply.Sums = protocol.Sums{
-			Accepted: p.accepted, Throttled: p.throttled,
-			AcceptedBefore: p.acceptedBefore, ThrottledBefore: p.throttledBefore,
-			Trips: p.trips, TripsOf: p.tripsOf,
-			ThrottledTrips: p.throttledTrips, ThrottledTripsOf: p.throttledTripsOf,
-		}
-		p.accepted, p.throttled, p.acceptedBefore, p.throttledBefore = 0, 0, 0, 0
-		p.trips, p.tripsOf, p.throttledTrips, p.throttledTripsOf = 0, 0, 0, 0
+		r.reply.Sums = protocol.Sums{Sent: p.sent, Throttled: p.throttled, Trips: p.trips, TripsOf: p.tripsOf}
+		p.sent, p.throttled, p.trips, p.tripsOf = 0, 0, 0, 0
 	}
 }
 
@@ -281,10 +260,15 @@ func (r *renewal) moveTokens() {
 		p.heldWindow++
 	}
 	p.held.remove(float64(r.Counted), r.age(p.heldWindow, r.HeldWindow))
-	room := max(0, float64(r.Capacity)-p.held.total()-held)
+	capacity := max(float64(r.Capacity), r.reply.Members*float64(r.PerCall))
+	room := max(0, capacity-p.held.total()-held)
 	p.tokens = min(p.tokens+float64(r.Returned), room)
 	r.reply.Tokens = min(float64(r.Asked), math.Floor(p.tokens))
 	p.tokens -= r.reply.Tokens
+	p.spare = min(p.spare+float64(r.Spare), r.reply.Members*float64(r.Capacity))
+	spared := min(float64(r.Asked)-r.reply.Tokens, float64(r.Spared), math.Floor(p.spare))
+	p.spare -= spared
+	r.reply.Tokens += spared
 	if !r.Leaving {
 		p.held.this += held + r.reply.Tokens
 	}

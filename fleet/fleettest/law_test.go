@@ -48,7 +48,7 @@ func compare(t *testing.T, addr string, seed uint64, n int) {
 	var memory partition
 	r := renewals{
 		Rand: rand.New(rand.NewPCG(seed, 0)), at: time.Unix(1764000000, 0),
-		last: make(map[string]protocol.Last), cuts: make(map[string]float64),
+		last: make(map[string]protocol.Last),
 	}
 	r.members, r.maxRate, r.calm = 1+r.IntN(60), pick(&r, 2, 100, 0.0), seed%5 == 4
 	for i := range n {
@@ -73,7 +73,7 @@ func compare(t *testing.T, addr string, seed uint64, n int) {
 			t.Fatalf("seed %d, renewal %d: %s\nStore  expires after %d ms\nserver after %d (%v)", seed, i, arg, own, left, err)
 		}
 		if got.Differs == "" {
-			r.last[request.ID], r.cuts[request.ID] = want.Last, want.Cut
+			r.last[request.ID] = want.Last
 		}
 		stored, err := found[1].AsStrMap()
 		if err != nil || !equal(fields(memory), stored) {
@@ -125,7 +125,6 @@ type renewals struct {
 	calm    bool // nothing limits the rate, and all retry tokens are there
 	at      time.Time
 	last    map[string]protocol.Last
-	cuts    map[string]float64
 }
 
 // next returns the next renewal, and lets some time pass.
@@ -149,14 +148,13 @@ func (r *renewals) next() protocol.Request {
 		Pacing: pick(r, 10, pick(r, 3, "cubic", ""), "scaled"), Lease: 400, Expiry: 3_600_000,
 		SeedRate: pick(r, 3, 50.0, 0), SeedTokens: r.IntN(600), Leaving: r.one(20),
 		Sums: protocol.Sums{
-			Accepted: below(100), Throttled: below(10), AcceptedBefore: below(5), ThrottledBefore: below(5),
-			Trips: 1000 * r.Float64(), TripsOf: below(100), ThrottledTrips: below(1000), ThrottledTripsOf: below(10),
+			Sent: below(100), Throttled: below(10),
+			Trips: 1000 * r.Float64(), TripsOf: below(100),
 		},
 		Law:    protocol.Law{Rate: pick(r, 3, 200*r.Float64(), -1), Limit: below(300), Trip: below(1e4)},
-		Cut:    r.one(4),
 		Wanted: r.wanted * r.Float64(), Unused: pick(r, 2, 0, r.Float64()),
 		MaxRate: pick(r, 50, 500, r.maxRate), Since: below(400), Alone: r.one(20),
-		Capacity: 500, Returned: r.IntN(20), Asked: r.IntN(40), Held: r.IntN(30), Counted: r.IntN(40),
+		Capacity: 500, PerCall: 20, Spare: pick(r, 5, 500, 0), Spared: r.IntN(60), Returned: r.IntN(20), Asked: r.IntN(40), Held: r.IntN(30), Counted: r.IntN(40),
 		Gate: pick(r, 20, below(60000), 0),
 		Said: pick(r, 3, "said "+strconv.Itoa(r.IntN(100)), ""), SaidAge: below(5000),
 	}
@@ -173,7 +171,6 @@ func (r *renewals) next() protocol.Request {
 	case r.one(200): // the store has lost what came later
 		a.Window += 10
 	}
-	a.CutSeen = pick(r, 3, 0, r.cuts[a.ID])
 	if r.one(20) {
 		a.Settings, a.Lease, a.Capacity = "others "+strings.Repeat("x", r.IntN(2000)), pick(r, 2, 50.0, 10000), 300
 	}

@@ -82,8 +82,8 @@ func TestSharedInvalid(t *testing.T) {
 func TestSharedTokens(t *testing.T) {
 	tr := retrying(always(busy))
 	share := joined(t, tr)
-	if capacity, cost, ok := share.RetryTokens(); capacity != 500 || cost != 10 || !ok {
-		t.Errorf("capacity %d, cost %d, %v", capacity, cost, ok)
+	if capacity, cost, perCall, ok := share.RetryTokens(); capacity != 500 || cost != 10 || perCall != 20 || !ok {
+		t.Errorf("capacity %d, cost %d, per call %d, %v", capacity, cost, perCall, ok)
 	}
 	if taken := share.TakeTokens(1 << 30); taken != 490 {
 		t.Errorf("took %d tokens, want 490", taken)
@@ -101,8 +101,8 @@ func TestSharedTokens(t *testing.T) {
 	}
 }
 
-// A retry without tokens waits for those of the fleet, if there are any, no longer
-// than its delay.
+// A retry without tokens waits for those of the fleet, if there are any, and after a
+// failure no longer than its delay.
 func TestSharedTokensInTheDelay(t *testing.T) {
 	const lease = time.Minute
 	for name, tt := range map[string]struct {
@@ -132,6 +132,35 @@ func TestSharedTokensInTheDelay(t *testing.T) {
 				}
 			}}
 			sendGet(t, tr).want(t, 503, tt.want, tt.took)
+		})
+	}
+}
+
+// For a retry after throttling there are the spare tokens too, and time to hear of
+// them, however short its delay is.
+func TestSharedTokensAfterThrottling(t *testing.T) {
+	for name, tt := range map[string]struct {
+		outcome outcome
+		status  int
+		want    awsretry.Stop
+		took    time.Duration
+		spared  int
+	}{
+		"throttled": {throttled, 429, awsretry.StopMaxAttempts, 100 * time.Millisecond, 1},
+		"busy":      {busy, 503, awsretry.StopQuota, 0, 0},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			tr := retrying(always(tt.outcome))
+			s := &store{join: func(share sharing.Share) {
+				share.TakeTokens(1 << 30)
+				time.AfterFunc(100*time.Millisecond, func() { share.AddTokens(10) })
+				share.Grant(sharing.Grant{SpareTokens: 10, Until: time.Now().Add(time.Minute)})
+			}}
+			tr.Backoff, tr.MaxAttempts, tr.Shared = contract.Delay(10*time.Millisecond), 2, s
+			sendGet(t, tr).want(t, tt.status, tt.want, tt.took)
+			if u := s.shares[0].Usage(); u.Refused != 1 || u.Spared != tt.spared {
+				t.Errorf("%+v, want %d of 1 refused after throttling", u, tt.spared)
+			}
 		})
 	}
 }
@@ -167,7 +196,7 @@ func TestSharedRate(t *testing.T) {
 		if state, _ := tr.State("service.example"); !state.Leased || state.Members != 4 || state.FleetRate != 8 {
 			t.Errorf("%+v", state)
 		}
-		if usage := share.Usage(); usage.Accepted+usage.AcceptedBefore != 112 || usage.Throttled != 0 {
+		if usage := share.Usage(); usage.Sent != 112 || usage.Throttled != 0 {
 			t.Errorf("%+v", usage)
 		}
 
@@ -257,8 +286,8 @@ func TestSharedFirstRate(t *testing.T) {
 	})
 }
 
-// A cut tells outcomes of requests that were sent before it from others.
-func TestSharedCut(t *testing.T) {
+// What was sent counts at once, and what was throttled with the time that it took.
+func TestSharedCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		tr := once(func(req *http.Request) (*http.Response, error) {
@@ -271,15 +300,15 @@ func TestSharedCut(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait() // for the race detector
 		share := s.shares[0]
-		share.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 1000, Cut: time.Now()})
-		calls.Wait()
-		if u := share.Usage(); u.ThrottledBefore != 1 || u.Throttled != 0 {
-			t.Errorf("sent before the cut: %+v", u)
+		if u := share.Usage(); u.Counts != (pacing.Counts{}) || u.Sent != 1 {
+			t.Errorf("before the response: %+v", u)
 		}
+		share.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 1000})
+		calls.Wait()
 		get(t, tr)
-		want := pacing.Trips{Sum: time.Second, Of: 1}
-		if u := share.Usage(); u.ThrottledBefore != 0 || u.Throttled != 1 || u.ThrottledTrips != want {
-			t.Errorf("sent after the cut: %+v", u)
+		want := pacing.Counts{Throttled: 1, Trips: pacing.Trips{Sum: time.Second, Of: 1}} // not what was sent before the lease
+		if u := share.Usage(); u.Counts != want || u.Sent != 1 {
+			t.Errorf("%+v, want 1 sent and %+v", u, want)
 		}
 	})
 }

@@ -70,7 +70,7 @@ func TestSharedNothing(t *testing.T) {
 			t.Errorf("%s: %d partitions have joined", tt.name, len(s.shares))
 		}
 		if tt.tr.Quota == noQuota && len(s.shares) > 0 {
-			if n, _, ok := s.shares[0].RetryTokens(); n != 0 || ok || s.shares[0].FirstTokens() != 0 {
+			if n, _, _, ok := s.shares[0].RetryTokens(); n != 0 || ok || s.shares[0].FirstTokens() != 0 {
 				t.Errorf("%s: %d retry tokens, %v", tt.name, n, ok)
 			}
 		}

@@ -10,8 +10,9 @@ import "time"
 // at once.
 type Leased struct {
 	alone  Adopter
-	lease  Lease // zero before the first one
-	leased bool  // the rate is that of the lease; alone does not have the outcomes
+	lease  Lease         // zero before the first one
+	leased bool          // the rate is that of the lease; alone does not have the outcomes
+	began  time.Duration // when a lease with a rate began, after none
 	counts Counts
 }
 
@@ -21,7 +22,6 @@ type Lease struct {
 	Limited        bool          // there is a rate
 	Rate, Capacity float64       // in tokens per second, and the most tokens saved up
 	Alone          float64       // the rate that this process begins with when the lease has ended
-	Cut            time.Duration // when the rate of all processes was cut last; 0 means never
 }
 
 // An Adopter is a law that can begin at a rate.
@@ -43,13 +43,10 @@ type Adopter interface {
 	Measure(now time.Duration, throttled bool)
 }
 
-// Counts are the outcomes since the last call of Take.
+// Counts are the throttled outcomes since the last call of Take.
 type Counts struct {
-	Accepted, Throttled int   // of requests that were sent after the last cut
-	AcceptedBefore      int   // of requests that were sent before it
-	ThrottledBefore     int   // the same
-	Trips               Trips // of all that took a send token
-	ThrottledTrips      Trips // of those that were throttled
+	Throttled int
+	Trips     Trips // of those that took a send token
 }
 
 // Trips are the times from sending to the outcome, and how many these are.
@@ -72,7 +69,9 @@ func (l *Leased) Lease(now time.Duration, lease Lease) (begins bool) {
 	if !lease.Limited {
 		l.end(now)
 	}
-	begins = lease.Limited && !l.leased
+	if begins = lease.Limited && !l.leased; begins {
+		l.began = now
+	}
 	l.lease, l.leased = lease, lease.Limited
 	return begins
 }
@@ -94,7 +93,9 @@ func (l *Leased) Take() Counts {
 
 // Update implements [Law].
 func (l *Leased) Update(now, sent time.Duration, throttled bool) {
-	l.count(now, sent, throttled)
+	if throttled {
+		l.count(now, sent)
+	}
 	if l.leased && l.InForce(now) {
 		l.alone.Measure(now, throttled)
 		return
@@ -113,23 +114,16 @@ func (l *Leased) Lapse(now time.Duration) {
 	}
 }
 
-func (l *Leased) count(now, sent time.Duration, throttled bool) {
+// count counts what was throttled, unless it was sent without a lease before this
+// one: it says nothing of the rate of all processes.
+func (l *Leased) count(now, sent time.Duration) {
+	if l.began > 0 && sent <= l.began {
+		return
+	}
 	if sent > 0 {
 		l.counts.Trips.add(now - sent)
-		if throttled {
-			l.counts.ThrottledTrips.add(now - sent)
-		}
 	}
-	switch after := sent > l.lease.Cut || l.lease.Cut == 0; {
-	case after && throttled:
-		l.counts.Throttled++
-	case after:
-		l.counts.Accepted++
-	case throttled:
-		l.counts.ThrottledBefore++
-	default:
-		l.counts.AcceptedBefore++
-	}
+	l.counts.Throttled++
 }
 
 // Pace implements [Law].

@@ -15,10 +15,10 @@ type Share interface {
 	// Partition returns the name of the partition.
 	Partition() string
 
-	// RetryTokens returns the capacity of the retry token bucket of all
-	// processes, and the most that one retry costs. ok is false if there is no
-	// quota.
-	RetryTokens() (capacity, cost int, ok bool)
+	// RetryTokens returns the capacity of the retry token bucket of a process
+	// alone, and the most that one retry and the retries of one call cost. ok is
+	// false if there is no quota.
+	RetryTokens() (capacity, cost, perCall int, ok bool)
 
 	// Settings returns what all processes must have in common, as texts: the quota,
 	// and the law of the rate limiter, which is "" except in adaptive mode. Words
@@ -69,15 +69,8 @@ type Share interface {
 
 // A Usage is what a process used of its share and what it needs.
 type Usage struct {
-	// Outcomes of attempts since the last Usage, by when they were sent: after
-	// the last cut of the fleet's rate, or before it. They are counted in
-	// adaptive mode only.
-	Accepted, Throttled             int
-	AcceptedBefore, ThrottledBefore int
-
-	// Trips are the times from sending these attempts to their outcomes, as far
-	// as they are known, and ThrottledTrips those of the throttled ones.
-	Trips, ThrottledTrips pacing.Trips
+	Sent          int // attempts since the last Usage, in adaptive mode only
+	pacing.Counts     // of those whose outcome was throttling
 
 	Waiting    int     // requests in line for a send token
 	NotSent    int     // attempts since the last Usage that were refused, because a send token would come too late
@@ -85,6 +78,7 @@ type Usage struct {
 	Unused     float64 // send tokens since the last Usage that were lost because the bucket was full
 	Tokens     int     // in the retry token bucket
 	Refused    int     // retries that the bucket refused since the last Usage
+	Spared     int     // of them, those after a throttling response
 
 	// RetryAfter is how long a Retry-After is in force, with
 	// Transport.ShareRetryAfter.
@@ -108,7 +102,6 @@ type Grant struct {
 	Limited    bool          // the fleet's rate is limited
 	Rate       float64       // of this process, in requests per second
 	Burst      time.Duration // a quiet process saves up the tokens of this time
-	Cut        time.Time     // when the fleet's rate was cut last; zero: never
 	FirstToken float64       // part of a send token, 0 to 1, for a process that had no rate: not all send at once
 	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0: none
 
@@ -129,4 +122,5 @@ type Grant struct {
 	Said *Said
 
 	FleetTokens int // in the retry token bucket of all processes, without those that a process has
+	SpareTokens int // for retries after a throttling response, besides
 }

@@ -16,10 +16,8 @@ type Request struct {
 	SeedTokens int     `json:"seedTokens"` // if the key is new
 	Leaving    bool    `json:"leaving"`
 
-	Sums            // since the last renewal that succeeded
-	CutSeen float64 `json:"cutSeen"` // the last cut that the process knows of
-	Law             // that the leader found
-	Cut     bool    `json:"cut"` // the leader cut the rate
+	Sums // since the last renewal that succeeded
+	Law  // that the leader found
 
 	Wanted float64 `json:"wanted"` // send tokens in half a lease
 	Unused float64 `json:"unused"` // send tokens of the last grant
@@ -28,7 +26,10 @@ type Request struct {
 	Alone   bool    `json:"alone"`   // the process sends without a lease
 	Since   float64 `json:"since"`   // the last renewal; at most a lease
 
-	Capacity int `json:"capacity"` // of the retry token bucket
+	Capacity int `json:"capacity"` // of the retry token bucket of a process alone
+	PerCall  int `json:"perCall"`  // retry tokens that the retries of a call cost at most
+	Spare    int `json:"spare"`    // that the process brings for retries after throttling
+	Spared   int `json:"spared"`   // of Asked, those that may be spare ones
 	Returned int `json:"returned"` // retry tokens
 	Asked    int `json:"asked"`
 	Held     int `json:"held"`
@@ -57,34 +58,20 @@ type Law struct {
 	Trip  float64 `json:"trip"`  // the time until a throttled request is known; 0 if it is not known
 }
 
-// A Sums counts the outcomes of one process, or of all processes.
+// A Sums counts the requests of one process, or of all processes.
 type Sums struct {
-	Accepted        float64 `json:"accepted"` // of requests that were sent after the last cut
-	Throttled       float64 `json:"throttled"`
-	AcceptedBefore  float64 `json:"acceptedBefore"` // of requests that were sent before it
-	ThrottledBefore float64 `json:"throttledBefore"`
-	Trips           float64 `json:"trips"` // the time of that many round trips
-	TripsOf         float64 `json:"tripsOf"`
-
-	ThrottledTrips   float64 `json:"throttledTrips"` // of throttled requests only
-	ThrottledTripsOf float64 `json:"throttledTripsOf"`
+	Sent      float64 `json:"sent"`
+	Throttled float64 `json:"throttled"`
+	Trips     float64 `json:"trips"` // the time of so many round trips of throttled requests
+	TripsOf   float64 `json:"tripsOf"`
 }
 
 // Add adds t to s.
 func (s *Sums) Add(t Sums) {
-	s.Accepted += t.Accepted
+	s.Sent += t.Sent
 	s.Throttled += t.Throttled
-	s.AcceptedBefore += t.AcceptedBefore
-	s.ThrottledBefore += t.ThrottledBefore
 	s.Trips += t.Trips
 	s.TripsOf += t.TripsOf
-	s.ThrottledTrips += t.ThrottledTrips
-	s.ThrottledTripsOf += t.ThrottledTripsOf
-}
-
-// Outcomes returns how many outcomes s counts.
-func (s *Sums) Outcomes() float64 {
-	return s.Accepted + s.Throttled + s.AcceptedBefore + s.ThrottledBefore
 }
 
 // A Reply is what the script returns.
@@ -99,7 +86,6 @@ type Reply struct {
 	Now float64 `json:"now"` // of the store's clock
 	Law
 	Members float64 `json:"members"`
-	Cut     float64 `json:"cut"`    // when the rate was last cut
 	Leader  bool    `json:"leader"` // this process finds the rate
 	Sums            // of all processes since the leader's last renewal; for the leader only
 
@@ -110,6 +96,7 @@ type Reply struct {
 
 	Tokens float64 `json:"tokens"` // retry tokens that are granted to this process
 	Left   float64 `json:"left"`   // retry tokens in the store
+	Spare  float64 `json:"spare"`  // retry tokens in the store for retries after throttling
 
 	Gate    float64 `json:"gate"` // until the end of a Retry-After
 	Said    string  `json:"said"`

@@ -1,0 +1,147 @@
+package fleet_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"flag"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/internal/storetest"
+	"github.com/valkey-io/valkey-go"
+)
+
+var chaos = flag.Duration("chaos", 20*time.Second, "how long TestChaos lasts")
+
+// certificate writes a key and a certificate for 127.0.0.1, and returns their
+// files and what trusts them.
+func certificate(t *testing.T) (key, cert string, roots *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, bytes []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	roots = x509.NewCertPool()
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots.AddCert(parsed)
+	return write("key", "PRIVATE KEY", secret), write("cert", "CERTIFICATE", der), roots
+}
+
+// Whatever happens to a server that speaks TLS, has a user for the fleet and
+// evicts keys, no call fails or waits for it, and the memory is bounded, while
+// callers make up 20,000 partitions.
+func TestChaos(t *testing.T) {
+	const made = 20_000
+	key, cert, roots := certificate(t)
+	secure := storetest.FreeAddr(t)
+	_, port, _ := net.SplitHostPort(secure)
+	users := filepath.Join(t.TempDir(), "users.acl")
+	user := "user default on nopass ~* &* +@all\nuser fleet on >secret ~orders:* " + strings.Join(rights, " ") + "\n"
+	if err := os.WriteFile(users, []byte(user), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := storetest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no", "--maxmemory", "8mb", "--maxmemory-policy", "allkeys-lru",
+		"--aclfile", users)
+	connection := fleet.Dial(valkey.ClientOption{
+		InitAddress: []string{secure}, ForceSingleClient: true, DisableCache: true,
+		Username: "fleet", Password: "secret", TLSConfig: &tls.Config{RootCAs: roots},
+	})
+	defer connection.Close()
+	shared := newFleet(t, connection, fleet.Config{})
+	defer shared.Close()
+	tr := &awsretry.Transport{Base: respond(http.StatusOK, time.Millisecond), Mode: awsretry.Adaptive, Shared: shared}
+
+	end := time.Now().Add(*chaos)
+	var calls sync.WaitGroup
+	var failed, longest atomic.Int64
+	for range 4 {
+		calls.Go(func() {
+			for time.Now().Before(end) {
+				start := time.Now()
+				if code, err := status(t.Context(), tr, host); err != nil || code != http.StatusOK {
+					failed.Add(1)
+				}
+				longest.Store(max(longest.Load(), int64(time.Since(start))))
+			}
+		})
+	}
+	const makers = 8
+	for maker := range makers {
+		calls.Go(func() {
+			for i := maker; i < made; i += makers {
+				if err := call(t.Context(), tr, fmt.Sprintf("host%d.test", i)); err != nil {
+					failed.Add(1)
+				}
+				time.Sleep(*chaos * makers / made / 2)
+			}
+		})
+	}
+	faults := []func(){
+		func() { s.Do("FLUSHALL") },
+		func() { s.Signal(syscall.SIGSTOP); time.Sleep(2 * time.Second); s.Signal(syscall.SIGCONT) },
+		func() { s.Stop(); time.Sleep(time.Second); s.Restart() },
+		func() { s.Do("SAVE") },
+		func() { s.Do("CLIENT", "KILL", "TYPE", "normal") },
+		func() { s.Stop(); s.Restart() }, // with the copy
+	}
+	for i := 0; time.Until(end) > 5*time.Second; i++ {
+		time.Sleep(2 * time.Second)
+		faults[i%len(faults)]()
+	}
+	calls.Wait()
+	eventually(t, "a lease", func() bool {
+		_ = call(t.Context(), tr, host)
+		return stateOf(tr).Leased
+	})
+	if took := time.Duration(longest.Load()); failed.Load() > 0 || took > time.Second {
+		t.Errorf("%d calls failed, and one took %v", failed.Load(), took)
+	}
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	_, after, _ := strings.Cut(s.Do("INFO", "memory"), "used_memory:")
+	used, _, _ := strings.Cut(after, "\r\n")
+	if n, err := strconv.Atoi(used); err != nil || n > 16<<20 || memory.HeapAlloc > 64<<20 || runtime.NumGoroutine() > 5000 {
+		t.Errorf("the server uses %s bytes, and the process %d with %d goroutines", used, memory.HeapAlloc, runtime.NumGoroutine())
+	}
+}
