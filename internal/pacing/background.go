@@ -1,0 +1,114 @@
+package pacing
+
+import (
+	"math"
+	"time"
+)
+
+// count counts the outcome of a request of the present phase.
+func (s *Scaled) count(sent time.Duration, throttled bool) {
+	s.fresh.count(throttled)
+	if s.phase == following {
+		s.learn(sent, throttled)
+	}
+	if s.suspicion == 0 {
+		if !throttled {
+			return
+		}
+		s.suspects, s.suspectedAt = outcomes{}, sent
+	}
+	s.suspects.count(throttled)
+	// Without a background, one throttled response is enough.
+	share, more := max(s.background, s.Excess/(math.Exp(s.enough())-1)), s.Excess
+	if s.phase == starting {
+		share, more = s.StartShare, s.StartExcess
+	}
+	s.suspicion = max(s.suspicion+one(throttled).logOdds(share+more, share), 0)
+}
+
+// enough returns the suspicion that cuts the rate: with only the background, it
+// is reached by chance once in some FalseAlarm of time.
+func (s *Scaled) enough() float64 {
+	if s.phase == starting {
+		return s.StartEnough
+	}
+	return math.Log(max(s.FalseAlarm*s.rate, 4))
+}
+
+// learn adjusts the background to what is throttled below the limit, or gives
+// it up if that is much less.
+func (s *Scaled) learn(sent time.Duration, throttled bool) {
+	was := float64(one(throttled).throttled)
+	s.share += (was - s.share) / s.ShareMemory
+	low := s.curve(sent) < s.Low*s.limit
+	if s.background > 0 && low {
+		s.odds = min(s.odds+one(throttled).logOdds(s.background, s.background/s.Fewer), s.MostOdds)
+		if s.odds <= -s.AgainstIt || s.background < s.claimed/s.Gone {
+			s.background, s.odds, s.top = 0, 0, 0
+		}
+	}
+	if s.background > 0 && (low || s.share < s.Below*s.background) {
+		memory := max(s.BackgroundMemory, s.MemorySeconds*s.rate)
+		s.background = min(s.background+(was-s.background)/memory, s.MostLearned*s.claimed)
+	}
+}
+
+// hold keeps the rate far below limit for a while.
+func (s *Scaled) hold(now time.Duration, limit float64) {
+	s.phase, s.since, s.limit = holding, now, limit
+	s.rate = max(limit*s.HoldAt, s.limits.MinRate)
+	s.fresh, s.suspicion = outcomes{}, 0
+}
+
+// test ends a hold when it has shown something. If as much is throttled as
+// during the fall, it is a background. If less is, it was the rate.
+func (s *Scaled) test(now time.Duration) {
+	all := s.fallen.and(s.fresh)
+	share := max(all.share(), 0.01)
+	held := float64(s.fresh.throttled) / float64(s.fresh.responses)
+	odds, rises := s.fresh.logOdds(share, share/s.Fewer), (now-s.since).Seconds()/s.rise
+	before := s.fallen.share()
+	switch {
+	case odds >= s.ForBackground && held >= min(s.Guard*share, s.MostBackground): // the limit is below
+		s.fallen = all
+		s.cut(now, s.rate)
+	case odds >= s.ForBackground && rises >= s.ShortestHold, odds >= 0 && rises > s.LongestHold:
+		s.background, s.claimed, s.odds = share, share, 0
+		s.cut(now, max(s.accepted/(1-share), s.limit))
+	case s.fresh.logOdds(before, before/s.Fewer) <= -s.AgainstIt, rises > s.LongestHold:
+		s.top = 0
+		s.cut(now, s.limit)
+	}
+}
+
+// outcomes counts responses.
+type outcomes struct{ responses, throttled int }
+
+func (o *outcomes) count(throttled bool) {
+	o.responses++
+	if throttled {
+		o.throttled++
+	}
+}
+
+func (o outcomes) and(p outcomes) outcomes {
+	return outcomes{o.responses + p.responses, o.throttled + p.throttled}
+}
+
+// share estimates the share of throttled responses where the last one is one.
+func (o outcomes) share() float64 {
+	return float64(max(o.throttled-1, 0)) / float64(max(o.responses-1, 1))
+}
+
+// logOdds returns the log of the odds of one share of throttled responses
+// against another.
+func (o outcomes) logOdds(share, other float64) float64 {
+	return float64(o.throttled)*math.Log(share/other) +
+		float64(o.responses-o.throttled)*math.Log((1-share)/(1-other))
+}
+
+// one returns the outcome of one request.
+func one(throttled bool) (o outcomes) {
+	o.count(throttled)
+	return o
+}
