@@ -124,7 +124,7 @@ func DefaultTuning() Tuning {
 		HoldAt:         0.8,
 		Fewer:          2,
 		ForBackground:  3,
-		AgainstIt:      3,
+		AgainstIt:      5,
 		Guard:          1.5,
 		ShortestHold:   2,
 		LongestHold:    3,
