@@ -95,7 +95,7 @@ func (s *Scaled) Update(now, sent time.Duration, throttled bool) {
 	}
 	switch s.phase {
 	case starting:
-		s.double(now, elapsed)
+		s.double(elapsed)
 	case following:
 		s.follow(now)
 	}
@@ -293,7 +293,7 @@ func (s *Scaled) follow(now time.Duration) {
 
 // double raises the rate during the start: twice as much after each doubling,
 // and not before the outcomes of the last one are known.
-func (s *Scaled) double(now, elapsed time.Duration) {
+func (s *Scaled) double(elapsed time.Duration) {
 	period := max(s.Doubling.Seconds(), 2*s.trip, s.PerDoubling/s.rate)
 	rate := s.rate * math.Exp2(min(elapsed.Seconds()/period, 1))
 	s.rate = min(rate, max(s.rate, s.SlowStart, s.FastestGrowth*s.meter.Rate()))

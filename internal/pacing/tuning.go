@@ -48,12 +48,12 @@ type Tuning struct {
 	ProbeAfter       time.Duration // until the rate is cut although nothing is wrong
 	Low              float64       // a rate below this part of the limit shows the background
 	Below            float64       // a share below this part of the background lowers it at any rate
-	Gone             float64
-	BackgroundMemory float64 // responses over which the background is smoothed, at least
-	MemorySeconds    float64 // the same, in seconds at the present rate
-	MostLearned      float64 // times the share that was found first
-	Confirmed        float64 // log of the odds of the background from which on the search begins
-	MostOdds         float64 // the highest log of the odds
+	Gone             float64       // a background that many times smaller than when it was found is given up
+	BackgroundMemory float64       // responses over which the background is smoothed, at least
+	MemorySeconds    float64       // the same, in seconds at the present rate
+	MostLearned      float64       // times the share that was found first
+	Confirmed        float64       // log of the odds of the background from which on the search begins
+	MostOdds         float64       // the highest log of the odds
 
 	// The search for a background.
 	Fall           float64 // the rate fell by this factor below what was accepted
