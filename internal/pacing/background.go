@@ -8,7 +8,7 @@ import (
 // count counts the outcome of a request of the present phase.
 func (s *Scaled) count(sent time.Duration, throttled bool) {
 	s.fresh.count(throttled)
-	if s.phase == following {
+	if s.phase != starting {
 		s.learn(sent, throttled)
 	}
 	if s.suspicion == 0 {
@@ -35,50 +35,47 @@ func (s *Scaled) enough() float64 {
 	return math.Log(max(s.FalseAlarm*s.rate, 4))
 }
 
-// learn adjusts the background to what is throttled below the limit, or gives
-// it up if that is much less.
+// learn adjusts the background to what is throttled below the limit, or at any
+// rate if that is much less.
 func (s *Scaled) learn(sent time.Duration, throttled bool) {
 	was := float64(one(throttled).throttled)
 	s.share += (was - s.share) / s.ShareMemory
-	low := s.curve(sent) < s.Low*s.limit
-	if s.background > 0 && low {
-		s.odds = min(s.odds+one(throttled).logOdds(s.background, s.background/s.Fewer), s.MostOdds)
-		if s.odds <= -s.AgainstIt || s.background < s.claimed/s.Gone {
-			s.background, s.odds, s.top = 0, 0, 0
-		}
-	}
-	if s.background > 0 && (low || s.share < s.Below*s.background) {
+	if s.background > 0 && (s.phase == holding || s.curve(sent) < s.Low*s.limit || s.share < s.Below*s.background) {
 		memory := max(s.BackgroundMemory, s.MemorySeconds*s.rate)
 		s.background = min(s.background+(was-s.background)/memory, s.MostLearned*s.claimed)
 	}
 }
 
-// hold keeps the rate far below limit for a while.
-func (s *Scaled) hold(now time.Duration, limit float64) {
+// look keeps the rate far below limit for a while, which is too short for
+// others to take what is free.
+func (s *Scaled) look(now time.Duration, limit float64) {
 	s.phase, s.since, s.limit = holding, now, limit
 	s.rate = max(limit*s.HoldAt, s.limits.MinRate)
 	s.fresh, s.suspicion = outcomes{}, 0
 }
 
-// test ends a hold when it has shown something. If as much is throttled as
-// during the fall, it is a background. If less is, it was the rate.
+// test ends a look that lasted long enough, or has confirmed the background. As
+// much throttling as before is evidence of a background, and much less is
+// evidence of the rate. One look alone shows little: a crowd may be unsettled.
 func (s *Scaled) test(now time.Duration) {
-	all := s.fallen.and(s.fresh)
-	share := max(all.share(), 0.01)
-	held := float64(s.fresh.throttled) / float64(s.fresh.responses)
-	odds, rises := s.fresh.logOdds(share, share/s.Fewer), (now-s.since).Seconds()/s.rise
-	before := s.fallen.share()
-	switch {
-	case odds >= s.ForBackground && held >= min(s.Guard*share, s.MostBackground): // the limit is below
-		s.fallen = all
-		s.cut(now, s.rate)
-	case odds >= s.ForBackground && rises >= s.ShortestHold, odds >= 0 && rises > s.LongestHold:
-		s.background, s.claimed, s.odds = share, share, 0
-		s.cut(now, max(s.accepted/(1-share), s.limit))
-	case s.fresh.logOdds(before, before/s.Fewer) <= -s.AgainstIt, rises > s.LongestHold:
-		s.top = 0
-		s.cut(now, s.limit)
+	share := s.claimed
+	if s.background == 0 {
+		share = s.fallen.share()
 	}
+	shown := s.fresh.logOdds(share, share/s.Fewer)
+	if (s.background == 0 || shown < s.MostShown) && (now-s.since).Seconds() < s.LookTime+s.trip {
+		return
+	}
+	s.odds = min(s.odds+min(max(shown, -s.MostShown), s.MostShown), s.MostOdds)
+	limit := s.limit
+	switch {
+	case s.background == 0 && s.odds >= s.ForBackground:
+		s.background, s.claimed = share, share
+		limit = max(s.accepted/(1-share), limit)
+	case s.background > 0 && s.odds < 0, s.odds <= -s.AgainstIt:
+		s.background, s.odds, s.top = 0, 0, 0
+	}
+	s.cut(now, limit)
 }
 
 // outcomes counts responses.

@@ -169,12 +169,21 @@ func (s *Scaled) judge(now, sent time.Duration, throttled bool) bool {
 		s.test(now)
 	case throttled && (s.suspicion >= s.enough() || s.unused()):
 		s.slowDown(now, sent)
-	case s.phase == following && s.background > 0 && now-s.since > s.ProbeAfter:
-		s.cut(now, min(s.rate, s.meter.Rate()/(1-s.share)))
+	case s.phase == following && s.background > 0 && s.ripe(now):
+		s.look(now, min(s.rate, s.meter.Rate()/(1-s.share)))
 	default:
 		return false
 	}
 	return true
+}
+
+// ripe reports whether it is time to look although nothing is wrong.
+func (s *Scaled) ripe(now time.Duration) bool {
+	after := s.ProbeAfter
+	if s.odds >= s.MostOdds {
+		after = s.SureAfter
+	}
+	return now-s.since > after
 }
 
 // unused reports whether the start has raised the rate far above what the
@@ -198,11 +207,21 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 	}
 	if limit > s.top || back {
 		s.top, s.accepted, s.fallen = limit, s.meter.Rate(), outcomes{}
+		if s.background == 0 {
+			s.odds = 0
+		}
 	}
 	share := s.fallen.share()
 	far := limit*s.beta <= s.accepted/s.Fall || s.share > s.HighShare && s.background == 0 && s.fallen.responses >= s.ManyFallen
-	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground {
-		s.hold(now, limit)
+	if s.background > 0 {
+		s.look(now, limit)
+		return
+	}
+	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground && limit*s.HoldAt*s.LookTime >= s.LeastLook {
+		if s.odds > 0 {
+			limit = max(limit, s.limit)
+		}
+		s.look(now, limit)
 		return
 	}
 	s.cut(now, limit)
@@ -252,9 +271,6 @@ func (s *Scaled) cut(now time.Duration, limit float64) {
 	}
 	s.rise += s.RiseTrips * s.trip
 	s.phase, s.since, s.limit, s.left = following, now, limit, s.beta
-	if s.background > 0 {
-		s.left = s.DeepBeta
-	}
 	s.rate = max(limit*s.left, s.limits.MinRate)
 	s.fresh, s.suspicion = outcomes{}, 0
 }
@@ -272,7 +288,7 @@ func (s *Scaled) curve(at time.Duration) float64 {
 	}
 	searching := s.SearchTime
 	switch {
-	case s.background > 0 && s.odds < s.Confirmed:
+	case s.background > 0 && s.odds < s.MostOdds:
 		return s.limit
 	case s.background > 0 || s.alone():
 		searching = s.SearchAlone

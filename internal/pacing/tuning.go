@@ -44,15 +44,13 @@ type Tuning struct {
 	// Cuts where a share is throttled at any rate, the background.
 	Excess           float64       // share of throttling above the background that cuts
 	FalseAlarm       float64       // seconds: about how often chance may cut the rate
-	DeepBeta         float64       // fraction of the limit that is left after a cut
-	ProbeAfter       time.Duration // until the rate is cut although nothing is wrong
+	ProbeAfter       time.Duration // until the rate is lowered although nothing is wrong
+	SureAfter        time.Duration // the same when the background has the highest odds
 	Low              float64       // a rate below this part of the limit shows the background
 	Below            float64       // a share below this part of the background lowers it at any rate
-	Gone             float64       // a background that many times smaller than when it was found is given up
 	BackgroundMemory float64       // responses over which the background is smoothed, at least
 	MemorySeconds    float64       // the same, in seconds at the present rate
 	MostLearned      float64       // times the share that was found first
-	Confirmed        float64       // log of the odds of the background from which on the search begins
 	MostOdds         float64       // the highest log of the odds
 
 	// The search for a background.
@@ -60,13 +58,13 @@ type Tuning struct {
 	HighShare      float64 // or so much is throttled
 	ManyFallen     int     // of so many responses
 	MostBackground float64 // share; a higher one is a limit below the rate
-	HoldAt         float64 // fraction of the limit at which the rate is held
+	HoldAt         float64 // fraction of the limit that a look leaves
 	Fewer          float64 // times fewer throttled responses show that there is none
 	ForBackground  float64 // log of the odds that finds a background
 	AgainstIt      float64 // the same, below 0, that rejects it
-	Guard          float64 // times the share: so much throttling is a limit below the rate
-	ShortestHold   float64 // recoveries, before a background is found
-	LongestHold    float64 // recoveries, until the odds decide as they are
+	MostShown      float64 // log of the odds that one look shows, at most
+	LookTime       float64 // seconds
+	LeastLook      float64 // responses in a look that shows something
 }
 
 // DefaultTuning returns the constants that [NewScaled] sets.
@@ -106,27 +104,25 @@ func DefaultTuning() Tuning {
 
 		Excess:           0.1,
 		FalseAlarm:       12,
-		DeepBeta:         0.7,
-		ProbeAfter:       10 * time.Second,
-		Low:              0.9,
+		ProbeAfter:       6 * time.Second,
+		SureAfter:        15 * time.Second,
+		Low:              0.97,
 		Below:            0.8,
-		Gone:             3,
 		BackgroundMemory: 150,
 		MemorySeconds:    3,
 		MostLearned:      1.3,
-		Confirmed:        2,
-		MostOdds:         5,
+		MostOdds:         6,
 
 		Fall:           2,
 		HighShare:      0.05,
 		ManyFallen:     60,
-		MostBackground: 0.3,
-		HoldAt:         0.8,
-		Fewer:          2,
-		ForBackground:  3,
-		AgainstIt:      5,
-		Guard:          1.5,
-		ShortestHold:   2,
-		LongestHold:    3,
+		MostBackground: 0.4,
+		HoldAt:         0.6,
+		Fewer:          8,
+		MostShown:      1.7,
+		LookTime:       4,
+		LeastLook:      14,
+		ForBackground:  5,
+		AgainstIt:      3,
 	}
 }
