@@ -63,7 +63,8 @@ func (s *Scaled) test(now time.Duration) {
 		share = s.fallen.share()
 	}
 	shown := s.fresh.logOdds(share, share/s.Fewer)
-	if (s.background == 0 || shown < s.MostShown) && (now-s.since).Seconds() < s.LookTime+s.trip {
+	enough := shown <= -s.MostShown || s.background > 0 && shown >= s.MostShown
+	if !enough && (now-s.since).Seconds() < s.LookTime+s.trip {
 		return
 	}
 	s.odds = min(s.odds+min(max(shown, -s.MostShown), s.MostShown), s.MostOdds)

@@ -116,7 +116,7 @@ func DefaultTuning() Tuning {
 		Fall:           2,
 		HighShare:      0.05,
 		ManyFallen:     60,
-		MostBackground: 0.4,
+		MostBackground: 0.3,
 		HoldAt:         0.6,
 		Fewer:          8,
 		MostShown:      1.7,
