@@ -93,14 +93,14 @@ func TestPacing(t *testing.T) {
 		begun             int           // seconds, at most; 0: whatever it is
 	}{
 		{name: "100/s", length: 120, throttle: limitedTo(100), goodput: 0.99, p99: 800 * time.Millisecond, begun: 10},
-		// Single runs vary. At times a client takes the others for a background.
+		// Single runs vary: a p99 of 1.8 to 3.6 s, and Jain's index of 0.91 to 1.
 		{name: "100/s, eight clients", length: 300, throttle: limitedTo(100), clients: 8, callers: 8,
-			seeds: 12, goodput: 0.99, p99: 2800 * time.Millisecond, fairness: 0.88, begun: 5},
+			seeds: 12, goodput: 0.99, p99: 2600 * time.Millisecond, fairness: 0.95, begun: 5},
 		{name: "5/s", length: 600, throttle: limitedTo(5), goodput: 0.95, p99: 20 * time.Second, begun: 10},
 		{name: "100, 20, then 200/s", length: 240, events: steps,
 			throttle: limitedTo(100), goodput: 0.93, p99: 3300 * time.Millisecond, begun: 10},
 		{name: "2/s, 5 s away", length: 900, throttle: limitedTo(2), network: 5, seeds: 4,
-			goodput: 0.9, throttled: 0.05, failed: 0.05, begun: 90},
+			goodput: 0.9, throttled: 0.045, failed: 0.05, begun: 90},
 		{name: "500/s, 8 % at random", length: 120, throttle: scenario.Throttle{Rate: 500, Burst: 50, Share: 0.08},
 			seeds: 8, goodput: 0.83, throttled: 0.12, failed: 0.01},
 		{name: "80/s, 5 % at random", length: 180, throttle: scenario.Throttle{Rate: 80, Burst: 8, Share: 0.05},

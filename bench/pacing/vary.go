@@ -23,11 +23,10 @@ var otherValues = map[string][]float64{
 	"Beta":       {0.8, 0.95},
 	"MostUnused": {1.25, 4}, // below 1 the rate could only fall
 	"Back":       {0.9, 1},
-	"DeepBeta":   {0.5, 0.85},
 	"Low":        {0.8, 0.95},
 	"Below":      {0.5, 1},
-	"HoldAt":     {0.5, 0.9},
-	"Fewer":      {1.5, 3}, // 1 is no difference
+	"HoldAt":     {0.5, 0.8},
+	"Fewer":      {4, 16}, // 1 is no difference
 }
 
 // extremes are values at which a constant has no effect, or one that everything

@@ -62,6 +62,11 @@ func (s *Scaled) test(now time.Duration) {
 	if s.background == 0 {
 		share = s.fallen.share()
 	}
+	if s.fresh.logOdds(min(s.Guard*share, s.MostGuard), share) >= s.GuardEnough { // the limit is below
+		s.odds = 0
+		s.cut(now, s.rate)
+		return
+	}
 	shown := s.fresh.logOdds(share, share/s.Fewer)
 	enough := shown <= -s.MostShown || s.background > 0 && shown >= s.MostShown
 	if !enough && (now-s.since).Seconds() < s.LookTime+s.trip {

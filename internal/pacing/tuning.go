@@ -62,6 +62,9 @@ type Tuning struct {
 	Fewer          float64 // times fewer throttled responses show that there is none
 	ForBackground  float64 // log of the odds that finds a background
 	AgainstIt      float64 // the same, below 0, that rejects it
+	Guard          float64 // times more throttled responses show a limit below the rate
+	MostGuard      float64 // share: the same, at most
+	GuardEnough    float64 // log of the odds of that which ends a look
 	MostShown      float64 // log of the odds that one look shows, at most
 	LookTime       float64 // seconds
 	LeastLook      float64 // responses in a look that shows something
@@ -119,6 +122,9 @@ func DefaultTuning() Tuning {
 		MostBackground: 0.3,
 		HoldAt:         0.6,
 		Fewer:          8,
+		Guard:          5,
+		MostGuard:      0.6,
+		GuardEnough:    8,
 		MostShown:      1.7,
 		LookTime:       4,
 		LeastLook:      14,
