@@ -27,7 +27,6 @@ type Scaled struct {
 	// began; outcomes of requests that were sent before say nothing of it.
 	since  time.Duration
 	limit  float64  // rate that was throttled
-	left   float64  // fraction of the limit that the cut left
 	rise   float64  // seconds from since until the rate is the limit again
 	alike  int      // how many limits in a row agree
 	denied int      // cuts in a row since which nothing was accepted before the next
@@ -112,7 +111,7 @@ func (s *Scaled) Resume(now time.Duration, rate, limit float64) {
 	s.meter.adopt(now, rate)
 	t := s.rise // on the curve
 	if above := rate/limit - 1; above < 0 {
-		t *= max(1-math.Cbrt(-above/(1-s.left)), 0)
+		t *= max(1-math.Cbrt(-above/(1-s.beta)), 0)
 	} else {
 		t += s.SearchTime * math.Cbrt(above/s.Step)
 	}
@@ -202,7 +201,7 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 	case s.unused():
 		limit = 1.25 * s.meter.Rate()
 	}
-	if s.limit*s.left <= s.accepted {
+	if s.limit*s.beta <= s.accepted {
 		s.fallen = s.fallen.and(s.fresh)
 	}
 	if limit > s.top || back {
@@ -211,12 +210,12 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 			s.odds = 0
 		}
 	}
-	share := s.fallen.share()
-	far := limit*s.beta <= s.accepted/s.Fall || s.share > s.HighShare && s.background == 0 && s.fallen.responses >= s.ManyFallen
 	if s.background > 0 {
 		s.look(now, limit)
 		return
 	}
+	share := s.fallen.share()
+	far := limit*s.beta <= s.accepted/s.Fall || s.share > s.HighShare && s.fallen.responses >= s.ManyFallen
 	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground && limit*s.HoldAt*s.LookTime >= s.LeastLook {
 		if s.odds > 0 {
 			limit = max(limit, s.limit)
@@ -270,8 +269,8 @@ func (s *Scaled) cut(now time.Duration, limit float64) {
 		s.rise = max(s.rise, min(s.Predictable/(limit*limit), s.LongestRise))
 	}
 	s.rise += s.RiseTrips * s.trip
-	s.phase, s.since, s.limit, s.left = following, now, limit, s.beta
-	s.rate = max(limit*s.left, s.limits.MinRate)
+	s.phase, s.since, s.limit = following, now, limit
+	s.rate = max(limit*s.beta, s.limits.MinRate)
 	s.fresh, s.suspicion = outcomes{}, 0
 }
 
@@ -284,7 +283,7 @@ func (s *Scaled) curve(at time.Duration) float64 {
 	t := (at - s.since).Seconds()
 	if t < s.rise {
 		left := 1 - t/s.rise
-		return s.limit * (1 - (1-s.left)*left*left*left)
+		return s.limit * (1 - (1-s.beta)*left*left*left)
 	}
 	searching := s.SearchTime
 	switch {
@@ -302,7 +301,7 @@ func (s *Scaled) curve(at time.Duration) float64 {
 func (s *Scaled) follow(now time.Duration) {
 	rate := s.curve(now)
 	if most := s.MostUnused * s.meter.Rate(); rate > most {
-		rate = max(most, s.left*s.limit)
+		rate = max(most, s.beta*s.limit)
 	}
 	s.rate = max(rate, s.limits.MinRate)
 }
