@@ -191,7 +191,7 @@ func TestUpdateSent(t *testing.T) {
 		}
 		sent := time.Now()
 		time.Sleep(time.Millisecond)
-		for range 5 {
+		for range 6 {
 			l.Update(true) // ends the start
 		}
 		cut := limit()

@@ -35,7 +35,8 @@ const (
 	// ScaledPacing is the library's own. Its steps are relative to the rate, so
 	// it fits services of one request per second as well as of thousands, and
 	// slow ones. It cuts the rate once for all requests that were sent before
-	// the cut, and it recognizes throttling that does not depend on the rate.
+	// the cut. It finds out, in half a minute or more, that a share of the
+	// requests is throttled whatever the rate is, and keeps the rate then.
 	ScaledPacing
 )
 

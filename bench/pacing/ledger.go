@@ -91,19 +91,20 @@ func (l *ledger) figures(s scenario) figures {
 	return f
 }
 
-// start returns the second at which the first five begin that reach 90 % of
-// what the service could have served.
+// start returns the seconds since the limit changes, or since the beginning, when
+// the first five seconds begin that reach 90 % of what the service could have
+// served.
 func (l *ledger) start(s scenario) float64 {
 	const span = 5
-	for i := 0; i+span < len(l.succeeded); i++ {
+	for i := int(s.changes / time.Second); i+span < len(l.succeeded); i++ {
 		good := 0.0
 		for _, calls := range l.succeeded[i : i+span] {
 			good += calls
 		}
 		begin := time.Duration(i) * time.Second
 		if good >= 0.9*s.served(begin, begin+span*time.Second) {
-			return float64(i)
+			return float64(i) - s.changes.Seconds()
 		}
 	}
-	return s.length.Seconds()
+	return (s.length - s.changes).Seconds()
 }

@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A scenario is a service and the clients that call it.
 type scenario struct {
@@ -19,7 +22,9 @@ type scenario struct {
 	limit   limit
 	serve   func(limit) service
 	random  float64 // share of the requests that are throttled before the service sees them
+	others  float64 // requests per second of strangers, at random times
 
+	changes    time.Duration // when the limit does, from which on its search is timed
 	retryAfter time.Duration // that throttling responses ask for
 	varied     bool          // also run for each value of a constant
 }
@@ -34,7 +39,7 @@ func (s scenario) served(from, to time.Duration) float64 {
 	const step = 10 * time.Millisecond
 	sum := 0.0
 	for now := from; now < to; now += step {
-		rate := s.limit(now)
+		rate := s.limit(now) - s.others
 		if s.arrivals > 0 {
 			rate = min(rate, s.arrivals)
 		}
@@ -108,6 +113,13 @@ func scenarios() []scenario {
 		{name: "20/s, 200/s", limit: steps(time.Minute, 20, 200), length: 180 * time.Second},
 		{name: "20/s to 180/s in 30 s", limit: wave(100, 80, time.Minute), varied: true},
 		{name: "20/s to 180/s in 60 s", limit: wave(100, 80, 2*time.Minute), length: 360 * time.Second},
+		{name: "30/s and 90/s in turn", limit: square(20*time.Second, 30, 90), varied: true},
+		{name: "100/s doubles", limit: steps(time.Minute, 100, 200), length: 90 * time.Second,
+			from: time.Minute, changes: time.Minute, varied: true},
+		{name: "5/s doubles", limit: steps(2*time.Minute, 5, 10), length: 240 * time.Second,
+			from: 2 * time.Minute, changes: 2 * time.Minute, varied: true},
+		{name: "200/s halves", limit: steps(time.Minute, 200, 100), length: 90 * time.Second, from: time.Minute},
+		{name: "100/s, strangers take 40/s", limit: constant(100), others: 40},
 		{name: "100/s, 60 s busy, 30 s idle", limit: constant(100),
 			active: func(_ int, now time.Duration) bool { return now%(90*time.Second) < time.Minute }},
 		{name: "80/s of 100/s, at random times", limit: constant(100), arrivals: 80, clients: []int{0}, varied: true},
@@ -127,7 +139,10 @@ func scenarios() []scenario {
 			serve: burst(time.Second), varied: true},
 
 		// Throttling that does not depend on the rate.
-		{name: "500/s, 8 % at random", limit: constant(500), random: 0.08, varied: true},
+		{name: "100/s, 5 % at random", limit: constant(100), random: 0.05},
+		{name: "80/s of 1000/s, 5 % at random", limit: constant(1000), random: 0.05, arrivals: 80, clients: []int{0}},
+		{name: "80/s, 5 % at random, latency of 1 s", limit: constant(80), random: 0.05,
+			latency: time.Second, clients: each(1, 256)},
 		{name: "500/s, 2 % at random", limit: constant(500), random: 0.02},
 		{name: "500/s, 8 % at random, eight clients", limit: constant(500), random: 0.08, clients: each(8, 16)},
 
@@ -140,6 +155,12 @@ func scenarios() []scenario {
 		{name: "windows of 1 s, 200/s", limit: constant(200), serve: fixed(time.Second), from: time.Minute},
 		{name: "windows of 60 s, 10/s", limit: constant(10), serve: fixed(time.Minute), clients: each(1, 20),
 			length: 900 * time.Second, from: 120 * time.Second},
+	}
+	for _, share := range []float64{0.03, 0.05, 0.08, 0.2} {
+		for _, rate := range []float64{20, 80, 200, 500} {
+			all = append(all, scenario{name: fmt.Sprintf("%v/s, %v %% at random", rate, 100*share),
+				limit: constant(rate), random: share, varied: rate == 80 || rate == 500 && share == 0.08})
+		}
 	}
 	for i := range all {
 		all[i].setDefaults()

@@ -130,3 +130,8 @@ func wave(mean, swing float64, period time.Duration) limit {
 func steps(length time.Duration, rates ...float64) limit {
 	return func(now time.Duration) float64 { return rates[min(int(now/length), len(rates)-1)] }
 }
+
+// square returns a limit that is one rate and then the other, each for length.
+func square(length time.Duration, rates ...float64) limit {
+	return func(now time.Duration) float64 { return rates[int(now/length)%len(rates)] }
+}

@@ -40,6 +40,9 @@ func (s scenario) run(seed uint64, law newLaw) figures {
 			m.after(1+m.upTo(time.Millisecond), func() { m.loop(c) })
 		}
 	}
+	if s.others > 0 {
+		m.strangers()
+	}
 	m.until(s.length)
 	return m.figures(s)
 }
@@ -58,6 +61,14 @@ func (m *simulation) open(c *client, rate float64) {
 	m.after(1+seconds(m.random.ExpFloat64()/rate), func() {
 		m.open(c, rate)
 		c.call(func() {})
+	})
+}
+
+// strangers send requests at random times.
+func (m *simulation) strangers() {
+	m.after(1+seconds(m.random.ExpFloat64()/m.scenario.others), func() {
+		m.service.accepts(m.now)
+		m.strangers()
 	})
 }
 

@@ -22,20 +22,24 @@ type variant struct {
 var otherValues = map[string][]float64{
 	"Beta":       {0.8, 0.95},
 	"MostUnused": {1.25, 4}, // below 1 the rate could only fall
+	"Back":       {0.9, 1},
+	"Low":        {0.8, 0.95},
+	"Below":      {0.5, 1},
+	"HoldAt":     {0.5, 0.8},
+	"Fewer":      {4, 16}, // 1 is no difference
 }
 
 // extremes are values at which a constant has no effect, or one that everything
 // else gives way to.
 var extremes = map[string]float64{
-	"RiseTrips":    0,           // the rise does not depend on the round trip
-	"Sparse":       0,           // nor on the share of throttling
-	"Agreements":   0,           // every limit is predictable, so that the own rate decides on the rise
-	"Predictable":  0,           // no rise depends on the own rate
-	"MostUnused":   math.Inf(1), // unused rates rise too
-	"ManyOutcomes": 1e6,         // the rate falls as far as the throttling goes
-	"Overload":     1,           // the first throttling ends the start
-	"Collapse":     math.Inf(1), // no background is looked for
-	"BurstSeconds": 0,           // no bursts at all
+	"RiseTrips":      0,           // the rise does not depend on the round trip
+	"Sparse":         0,           // nor on the share of throttling
+	"Agreements":     0,           // every limit is predictable, so that the own rate decides on the rise
+	"Predictable":    0,           // no rise depends on the own rate
+	"MostUnused":     math.Inf(1), // unused rates rise too
+	"ManyOutcomes":   1e6,         // the rate falls as far as the throttling goes
+	"MostBackground": 0,           // no background is looked for
+	"BurstSeconds":   0,           // no bursts at all
 }
 
 // variants returns all variants: half and double of each constant, mostly.

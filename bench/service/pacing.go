@@ -66,6 +66,8 @@ var pacings = []throttling{
 		with(func(s *scenario.Scenario) { s.Service.Throttle.Burst = 15 }),
 	steady("500 requests per second, and 8 % refused at random, one client of 64 callers", 500, 1, 64, 5*time.Minute).
 		with(func(s *scenario.Scenario) { s.Service.Throttle.Share = 0.08 }),
+	steady("80 requests per second, and 5 % refused at random, one client of 64 callers", 80, 1, 64, 5*time.Minute).
+		with(func(s *scenario.Scenario) { s.Service.Throttle.Share = 0.05 }),
 }
 
 // with changes both scenarios.

@@ -141,7 +141,7 @@ func TestOnly(t *testing.T) {
 		tables                                      string
 		throttlings, storms, pacings, hourlies, sdk int
 	}{
-		{"", 4, 3, 9, 1, 5}, {"throttling", 4, 0, 0, 0, 0}, {"storms", 0, 3, 0, 0, 0}, {"pacing", 0, 0, 9, 1, 0},
+		{"", 4, 3, 10, 1, 5}, {"throttling", 4, 0, 0, 0, 0}, {"storms", 0, 3, 0, 0, 0}, {"pacing", 0, 0, 10, 1, 0},
 		{"sdk", 0, 0, 0, 0, 5},
 	} {
 		c, err := full.only(tt.tables)

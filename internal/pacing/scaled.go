@@ -7,9 +7,10 @@ import (
 
 // Scaled is a law whose steps are relative to the rate, so that it fits a
 // service of one request per second as well as one of ten thousand. It cuts the
-// rate once for all requests that were sent before the cut, returns to the rate
-// that was throttled along a cubic curve, and rests there before it looks for a
-// higher limit.
+// rate when more is throttled than the background, which is the share that is
+// throttled at any rate and mostly 0. It returns to the limit along a cubic
+// curve, and rests there before it looks for a higher one. It believes in a
+// background only if as much is throttled at a rate that is far lower.
 type Scaled struct {
 	Tuning // may be set before the first Update
 
@@ -20,29 +21,31 @@ type Scaled struct {
 	phase   phase
 	rate    float64
 	updated time.Duration
-	trip    float64 // smoothed time from sending to the outcome, in seconds
+	trip    float64 // smoothed time from sending to a response that is not throttled, in seconds
 
 	// The curve begins at the last cut. since is also when the latest phase
 	// began; outcomes of requests that were sent before say nothing of it.
 	since  time.Duration
-	limit  float64 // rate that was throttled
-	rise   float64 // seconds from since until the rate is the limit again
-	alike  int     // how many limits in a row agree
-	denied int     // cuts in a row since which nothing was accepted before the next
+	limit  float64  // rate that was throttled
+	rise   float64  // seconds from since until the rate is the limit again
+	alike  int      // how many limits in a row agree
+	denied int      // cuts in a row since which nothing was accepted before the next
+	fresh  outcomes // of requests that were sent since then
+	share  float64  // of throttled ones, smoothed over ShareMemory
 
-	// Outcomes of requests that were sent since then.
-	responses, throttled int
-	share                float64 // of throttled ones, smoothed over ShareMemory
+	// Evidence that more is throttled than the background.
+	suspicion   float64 // log of the odds
+	suspects    outcomes
+	suspectedAt time.Duration // when the first of them was sent
 
-	score float64 // evidence of overload during the start, and of a background during a test
+	// The fall: cuts before each of which the rate was not back at the limit.
+	top      float64  // limit at the first of them
+	accepted float64  // measured then
+	fallen   outcomes // at rates of which the service accepted more then
 
-	// background is the share of responses that are throttled at any rate.
 	background float64
-	peak       float64       // highest limit in the last CollapseTime
-	peakAt     time.Duration // when it was throttled
-	before     float64       // rate before a test
-	target     float64       // rate after a test that found a background
-	testedAt   time.Duration
+	claimed    float64 // the background when it was found
+	odds       float64 // log of them, since then, that it is one
 }
 
 type phase int
@@ -51,7 +54,7 @@ const (
 	unlimited phase = iota // before the first throttling
 	starting               // the rate doubles
 	following              // the rate follows the curve
-	probing                // the rate stays at half of what it was
+	holding                // the rate stays far below the limit, to find a background
 )
 
 // NewScaled returns the law with beta, the fraction of the rate that is left
@@ -79,19 +82,19 @@ func (s *Scaled) Update(now, sent time.Duration, throttled bool) {
 		}
 		return
 	}
-	fresh := sent > s.since
-	if sent > 0 {
+	if sent > 0 && !throttled {
 		s.measureTrip(now - sent)
 	}
-	if fresh {
-		s.count(throttled)
+	// Throttling responses come sooner than others: wait for both.
+	if sent > s.since && (now-s.since).Seconds() >= s.trip {
+		s.count(sent, throttled)
 		if s.judge(now, sent, throttled) {
 			return
 		}
 	}
 	switch s.phase {
 	case starting:
-		s.double(now, elapsed)
+		s.double(elapsed)
 	case following:
 		s.follow(now)
 	}
@@ -137,7 +140,8 @@ func (s *Scaled) Measure(now time.Duration, throttled bool) {
 func (s *Scaled) Begin(now time.Duration, rate float64) {
 	s.phase, s.since, s.updated = starting, now, now
 	s.rate = max(rate, s.limits.MinRate)
-	s.responses, s.throttled, s.score = 0, 0, 0
+	s.background = 0
+	s.fresh, s.suspicion = outcomes{}, 0
 }
 
 // begin begins to limit, at what the service has accepted.
@@ -156,138 +160,99 @@ func (s *Scaled) measureTrip(trip time.Duration) {
 	s.trip += (trip.Seconds() - s.trip) / s.TripSmoothing
 }
 
-// count counts the outcome of a request of the present phase.
-func (s *Scaled) count(throttled bool) {
-	s.responses++
-	was := 0.0
-	if throttled {
-		s.throttled++
-		was = 1
-	}
-	if s.phase == following {
-		s.share += (was - s.share) / s.ShareMemory
-	}
-}
-
 // judge decides what the outcome of a request of the present phase means. It
 // reports whether it has set the rate.
 func (s *Scaled) judge(now, sent time.Duration, throttled bool) bool {
 	switch {
-	case s.phase == probing:
-		s.judgeTest(now, throttled)
-		return true
-	case s.background > 0:
-		return s.judgeBackground(now)
-	case s.phase == starting:
-		return s.judgeStart(now, throttled)
-	case throttled:
+	case s.phase == holding:
+		s.test(now)
+	case throttled && (s.suspicion >= s.enough() || s.unused()):
 		s.slowDown(now, sent)
-		return true
+	case s.phase == following && s.background > 0 && s.ripe(now):
+		s.look(now, min(s.rate, s.meter.Rate()/(1-s.share)))
+	default:
+		return false
 	}
-	return false
+	return true
 }
 
-// judgeStart ends the start when so much is throttled that the rate must be
-// the reason.
-func (s *Scaled) judgeStart(now time.Duration, throttled bool) bool {
-	if !throttled {
-		s.score = max(s.score-s.OverloadRelief, 0)
-		return false
+// ripe reports whether it is time to look although nothing is wrong.
+func (s *Scaled) ripe(now time.Duration) bool {
+	after := s.ProbeAfter
+	if s.odds >= s.MostOdds {
+		after = s.SureAfter
 	}
-	s.score++
-	measured := s.meter.Rate()
-	// The rate is far above what the callers send: it is not the reason, and to
-	// raise it further would not show the limit.
-	if s.sure() && s.rate >= s.SlowStart && s.rate >= 0.97*s.FastestGrowth*measured {
-		s.rate = max(1.25*measured, s.limits.MinRate)
-	} else if s.score < s.Overload {
-		return false
-	}
-	s.peak, s.peakAt = s.rate, now
-	s.cut(now, s.rate)
-	return true
+	return now-s.since > after
+}
+
+// unused reports whether the start has raised the rate far above what the
+// callers send: it is not the reason for throttling, and to raise it further
+// would not show the limit.
+func (s *Scaled) unused() bool {
+	return s.phase == starting && s.sure() && s.rate >= s.SlowStart && s.rate >= 0.97*s.FastestGrowth*s.meter.Rate()
 }
 
 // slowDown cuts the rate because a request that was sent at sent was throttled.
 func (s *Scaled) slowDown(now, sent time.Duration) {
-	if s.throttled == s.responses {
+	limit, back := s.rate, true
+	switch {
+	case s.phase == following:
+		limit, back = s.throttledAt(sent), s.curve(sent) >= s.Back*s.limit
+	case s.unused():
+		limit = 1.25 * s.meter.Rate()
+	}
+	if s.limit*s.beta <= s.accepted {
+		s.fallen = s.fallen.and(s.fresh)
+	}
+	if limit > s.top || back {
+		s.top, s.accepted, s.fallen = limit, s.meter.Rate(), outcomes{}
+		if s.background == 0 {
+			s.odds = 0
+		}
+	}
+	if s.background > 0 {
+		s.look(now, limit)
+		return
+	}
+	share := s.fallen.share()
+	far := limit*s.beta <= s.accepted/s.Fall || s.share > s.HighShare && s.fallen.responses >= s.ManyFallen
+	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground && limit*s.HoldAt*s.LookTime >= s.LeastLook {
+		if s.odds > 0 {
+			limit = max(limit, s.limit)
+		}
+		s.look(now, limit)
+		return
+	}
+	s.cut(now, limit)
+}
+
+// throttledAt returns the limit that a throttled response shows.
+func (s *Scaled) throttledAt(sent time.Duration) float64 {
+	if s.fresh.throttled == s.fresh.responses {
 		s.denied++
 	} else {
 		s.denied = 0
 	}
 	limit := min(s.rate, s.curve(sent))
+	if s.background > 0 && sent > s.suspectedAt {
+		accepted := float64(s.suspects.responses - s.suspects.throttled)
+		limit = min(limit, accepted/(sent-s.suspectedAt).Seconds()/(1-s.background))
+	}
 	switch {
 	case s.sure():
 		// However often it is throttled within one measurement, the rate does
 		// not fall far below what the service accepts.
-		limit = max(limit, min(s.meter.Rate(), s.limit))
+		return max(limit, min(s.meter.Rate(), s.limit))
 	case s.denied >= s.Denials: // everything is throttled, for longer than a measurement
-		limit *= s.DeniedBeta
+		return limit * s.DeniedBeta
 	}
-	if limit > s.peak || now-s.peakAt > s.CollapseTime {
-		s.peak, s.peakAt = limit, now
-	}
-	if limit >= s.LeastTested && limit <= s.peak/s.Collapse && s.denied <= 1 {
-		s.target = s.peak
-		s.test(now, limit)
-		return
-	}
-	s.cut(now, limit)
+	return limit
 }
 
 // sure reports whether the measured rate is one to rely on: the last
 // measurement counted enough, and those before it agree.
 func (s *Scaled) sure() bool {
 	return s.meter.counted >= s.ManyOutcomes && math.Abs(s.meter.newest/s.meter.rate-1) <= s.Steady
-}
-
-// test keeps the rate at half of before for a while. If as much is throttled
-// as before, it is a background.
-func (s *Scaled) test(now time.Duration, before float64) {
-	s.phase, s.since = probing, now
-	s.before, s.rate = before, max(before/2, s.limits.MinRate)
-	s.responses, s.throttled, s.score = 0, 0, 0
-}
-
-// judgeTest ends a test when it has shown something. It is a sequential
-// probability ratio test of a share of 7 % against one of 2.5 %.
-func (s *Scaled) judgeTest(now time.Duration, throttled bool) {
-	if throttled {
-		s.score++
-	} else {
-		s.score -= s.ProbeRelief
-	}
-	share := float64(s.throttled) / float64(s.responses)
-	switch {
-	case s.throttled >= s.HeavyResponses && share > s.MostBackground: // the limit is below
-		s.background = 0
-		s.cut(now, s.rate*max(1-share, 0.5))
-	case s.score <= -s.AgainstIt:
-		s.background = 0
-		s.cut(now, s.before)
-	case s.score >= s.ForBackground && s.responses >= s.ProbeResponses:
-		s.background = share
-		s.phase, s.since, s.testedAt = starting, now, now
-		s.responses, s.throttled = 0, 0
-	}
-}
-
-// judgeBackground begins a test if more is throttled than the background, and
-// from time to time.
-func (s *Scaled) judgeBackground(now time.Duration) bool {
-	tooMuch := float64(s.throttled) > s.Excess*s.background*float64(s.responses)+s.ExcessSlack
-	if !tooMuch && now-s.testedAt <= s.RetestAfter {
-		if s.responses >= s.ExcessWindow {
-			s.responses, s.throttled = 0, 0
-		}
-		return false
-	}
-	s.target = s.rate
-	if tooMuch {
-		s.target *= s.beta
-	}
-	s.test(now, s.target)
-	return true
 }
 
 // cut starts the curve again below limit.
@@ -298,7 +263,7 @@ func (s *Scaled) cut(now time.Duration, limit float64) {
 	} else {
 		s.alike = 0
 	}
-	crowded := s.share / s.UsualShare
+	crowded := max(s.share-s.background, 0) / s.UsualShare
 	s.rise = max(s.RiseTime, min(s.Sparse/(limit*limit), s.RiseTime*crowded*crowded*crowded, s.LongestSparse))
 	if s.alone() {
 		s.rise = max(s.rise, min(s.Predictable/(limit*limit), s.LongestRise))
@@ -306,7 +271,7 @@ func (s *Scaled) cut(now time.Duration, limit float64) {
 	s.rise += s.RiseTrips * s.trip
 	s.phase, s.since, s.limit = following, now, limit
 	s.rate = max(limit*s.beta, s.limits.MinRate)
-	s.responses, s.throttled = 0, 0
+	s.fresh, s.suspicion = outcomes{}, 0
 }
 
 // alone reports whether the rate of this client alone decides when it is
@@ -321,7 +286,10 @@ func (s *Scaled) curve(at time.Duration) float64 {
 		return s.limit * (1 - (1-s.beta)*left*left*left)
 	}
 	searching := s.SearchTime
-	if s.alone() {
+	switch {
+	case s.background > 0 && s.odds < s.MostOdds:
+		return s.limit
+	case s.background > 0 || s.alone():
 		searching = s.SearchAlone
 	}
 	steps := (t - s.rise) / searching
@@ -340,13 +308,7 @@ func (s *Scaled) follow(now time.Duration) {
 
 // double raises the rate during the start: twice as much after each doubling,
 // and not before the outcomes of the last one are known.
-func (s *Scaled) double(now, elapsed time.Duration) {
-	if s.background > 0 && s.rate >= s.target {
-		responses, throttled := s.responses, s.throttled
-		s.cut(now, s.target)
-		s.responses, s.throttled = responses, throttled
-		return
-	}
+func (s *Scaled) double(elapsed time.Duration) {
 	period := max(s.Doubling.Seconds(), 2*s.trip, s.PerDoubling/s.rate)
 	rate := s.rate * math.Exp2(min(elapsed.Seconds()/period, 1))
 	s.rate = min(rate, max(s.rate, s.SlowStart, s.FastestGrowth*s.meter.Rate()))

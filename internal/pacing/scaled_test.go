@@ -108,18 +108,103 @@ func TestScaledFindsTheLimit(t *testing.T) {
 // Throttling of a share of what is sent, whatever the rate is, does not slow
 // the caller down for long. A limit above it is still found.
 func TestScaledBackground(t *testing.T) {
-	for _, share := range []int{8, 12} {
-		service, n := above(400), 0
-		w := newWorld(10*time.Millisecond, func(now time.Duration, rate float64) bool {
-			n++
-			return n*7919%100 < share || service(now, rate)
+	const seeds = 4
+	for _, tt := range []struct {
+		limit, share float64
+		least        float64 // accepted part of the limit; without a background it is below 0.2
+	}{
+		{80, 0.05, 0.8}, {80, 0.08, 0.8}, {500, 0.05, 0.85}, {500, 0.08, 0.85}, {100, 0.2, 0.7},
+	} {
+		accepted, throttled := 0.0, 0.0
+		for seed := range uint64(seeds) {
+			service, random := above(tt.limit), rand.New(rand.NewPCG(seed, 0))
+			w := newWorld(10*time.Millisecond, func(now time.Duration, rate float64) bool {
+				return random.Float64() < tt.share || service(now, rate)
+			})
+			w.until(time.Minute)
+			w.sent, w.throttled = 0, 0
+			w.until(w.now + 3*time.Minute)
+			accepted += float64(w.sent-w.throttled) / 180 / tt.limit / seeds
+			throttled += float64(w.throttled) / float64(w.sent) / seeds
+		}
+		if accepted < tt.least || throttled > tt.share+0.05 {
+			t.Errorf("%g/s and %.0f %% at random: %.3f of the limit is accepted, want %g; %.1f %% are throttled",
+				tt.limit, 100*tt.share, accepted, tt.least, 100*throttled)
+		}
+	}
+}
+
+// A background that ends is given up, so that one throttled response cuts the
+// rate again.
+func TestScaledBackgroundEnds(t *testing.T) {
+	service, random := above(200), rand.New(rand.NewPCG(1, 0))
+	w := newWorld(10*time.Millisecond, func(now time.Duration, rate float64) bool {
+		return now < 100*time.Second && random.Float64() < 0.08 || service(now, rate)
+	})
+	w.until(99 * time.Second)
+	if w.law.background < 0.05 || w.law.background > 0.12 {
+		t.Errorf("8 %% at random: the background is %.3f", w.law.background)
+	}
+	w.until(150 * time.Second)
+	w.sent, w.throttled = 0, 0
+	w.until(200 * time.Second)
+	if share := float64(w.throttled) / float64(w.sent); w.law.background > 0 || share > 0.01 {
+		t.Errorf("50 s later it is %.3f, and %.3f are throttled", w.law.background, share)
+	}
+}
+
+// Throttling responses of a slow service come much sooner than the others. That
+// does not make their share look higher.
+func TestScaledSlowResponses(t *testing.T) {
+	s, now := newScaled(0.9), time.Duration(1)
+	s.Update(now, now, true)
+	s.measureTrip(time.Second)
+	s.cut(now, 100)
+	for range 10 {
+		now += 50 * time.Millisecond
+		s.Update(now, now-10*time.Millisecond, true)
+	}
+	if rate, _ := s.Pace(); rate < 90 {
+		t.Errorf("half a second after a cut to 90/s, before any response can be there, the rate is %.1f", rate)
+	}
+}
+
+// A limit that doubles is found soon, and one that halves at once.
+func TestScaledFollowsTheLimit(t *testing.T) {
+	const changed = 2 * time.Minute
+	for _, tt := range []struct {
+		limit, factor float64
+		within        time.Duration // 90 % of the new limit is used, or the rate is cut
+	}{
+		{100, 2, 10 * time.Second}, {5, 2, time.Minute}, {100, 0.5, 0}, {1000, 0.5, 0},
+	} {
+		before, after := above(tt.limit), above(tt.limit*tt.factor)
+		var first time.Duration
+		w := newWorld(50*time.Millisecond, func(now time.Duration, rate float64) bool {
+			if now < changed {
+				return before(now, rate)
+			}
+			throttled := after(now, rate)
+			if throttled && first == 0 {
+				first = now
+			}
+			return throttled
 		})
-		w.until(90 * time.Second)
-		w.sent, w.throttled = 0, 0
-		w.until(w.now + 90*time.Second)
-		accepted, throttled := float64(w.sent-w.throttled)/90, float64(w.throttled)/float64(w.sent)
-		if accepted < 200 || throttled > 2*float64(share)/100 {
-			t.Errorf("%d %%: %.0f/s of 400/s are accepted and %.1f %% throttled", share, accepted, 100*throttled)
+		w.until(changed)
+		was, _ := w.law.Pace()
+		if tt.factor > 1 {
+			w.until(changed + tt.within)
+			if rate, _ := w.law.Pace(); rate < 0.9*tt.limit*tt.factor {
+				t.Errorf("%g/s doubles: after %v the rate is %.1f", tt.limit, tt.within, rate)
+			}
+			continue
+		}
+		for first == 0 {
+			w.until(w.now + time.Millisecond)
+		}
+		w.until(first + 2*w.trip)
+		if rate, _ := w.law.Pace(); rate > 0.91*was {
+			t.Errorf("%g/s halves: two trips after the first throttling the rate is %.1f, before %.1f", tt.limit, rate, was)
 		}
 	}
 }

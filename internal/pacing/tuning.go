@@ -20,6 +20,7 @@ type Tuning struct {
 	Step          float64       // of the limit, after the first SearchTime, and 8 and 27 times that after two and three
 	SearchTime    float64       // seconds
 	SearchAlone   float64       // the same where the limit is predictable
+	Back          float64       // the rate is back at the limit from this part of it on
 	Agreement     float64       // two limits are the same within this part
 	Agreements    int           // so many of them make the limit predictable
 	MostUnused    float64       // times the measured rate
@@ -32,27 +33,41 @@ type Tuning struct {
 	TripSmoothing float64       // round trips over which their mean is smoothed
 
 	// Start.
-	Doubling       time.Duration // time in which the rate doubles, at least
-	PerDoubling    float64       // requests in that time, at least
-	SlowStart      float64       // requests per second that are tried whatever is measured
-	FastestGrowth  float64       // times the measured rate
-	Overload       float64       // throttled responses that end the start
-	OverloadRelief float64       // of them that each other response offsets
+	Doubling      time.Duration // time in which the rate doubles, at least
+	PerDoubling   float64       // requests in that time, at least
+	SlowStart     float64       // requests per second that are tried whatever is measured
+	FastestGrowth float64       // times the measured rate
+	StartShare    float64       // of responses throttled, that the start takes for usual
+	StartExcess   float64       // share of throttling above StartShare that the start takes for overload
+	StartEnough   float64       // log of the odds of that which ends the start
 
-	// Throttling that does not depend on the rate.
-	Collapse       float64       // the rate fell by this factor
-	CollapseTime   time.Duration // in which it fell so far
-	LeastTested    float64       // requests per second
-	ForBackground  float64       // score that accepts a background
-	AgainstIt      float64       // score, below 0, that rejects it
-	ProbeRelief    float64       // what a response that is not throttled takes from the score
-	ProbeResponses int           // before a background is accepted, at least
-	MostBackground float64       // share; a higher one is a limit below the rate
-	HeavyResponses int           // throttled ones before the share is taken for higher
-	RetestAfter    time.Duration // until a background is tested again
-	Excess         float64       // times the background: so much throttling is tested at once
-	ExcessSlack    float64       // throttled responses more than that
-	ExcessWindow   int           // responses that are counted for it
+	// Cuts where a share is throttled at any rate, the background.
+	Excess           float64       // share of throttling above the background that cuts
+	FalseAlarm       float64       // seconds: about how often chance may cut the rate
+	ProbeAfter       time.Duration // until the rate is lowered although nothing is wrong
+	SureAfter        time.Duration // the same when the background has the highest odds
+	Low              float64       // a rate below this part of the limit shows the background
+	Below            float64       // a share below this part of the background lowers it at any rate
+	BackgroundMemory float64       // responses over which the background is smoothed, at least
+	MemorySeconds    float64       // the same, in seconds at the present rate
+	MostLearned      float64       // times the share that was found first
+	MostOdds         float64       // the highest log of the odds
+
+	// The search for a background.
+	Fall           float64 // the rate fell by this factor below what was accepted
+	HighShare      float64 // or so much is throttled
+	ManyFallen     int     // of so many responses
+	MostBackground float64 // share; a higher one is a limit below the rate
+	HoldAt         float64 // fraction of the limit that a look leaves
+	Fewer          float64 // times fewer throttled responses show that there is none
+	ForBackground  float64 // log of the odds that finds a background
+	AgainstIt      float64 // the same, below 0, that rejects it
+	Guard          float64 // times more throttled responses show a limit below the rate
+	MostGuard      float64 // share: the same, at most
+	GuardEnough    float64 // log of the odds of that which ends a look
+	MostShown      float64 // log of the odds that one look shows, at most
+	LookTime       float64 // seconds
+	LeastLook      float64 // responses in a look that shows something
 }
 
 // DefaultTuning returns the constants that [NewScaled] sets.
@@ -70,6 +85,7 @@ func DefaultTuning() Tuning {
 		Step:          0.08,
 		SearchTime:    3,
 		SearchAlone:   1,
+		Back:          0.997,
 		Agreement:     0.03,
 		Agreements:    2,
 		MostUnused:    2,
@@ -81,25 +97,38 @@ func DefaultTuning() Tuning {
 		LongestTrip:   10 * time.Second,
 		TripSmoothing: 8,
 
-		Doubling:       500 * time.Millisecond,
-		PerDoubling:    1.5,
-		SlowStart:      20,
-		FastestGrowth:  4,
-		Overload:       3.5,
-		OverloadRelief: 0.15,
+		Doubling:      500 * time.Millisecond,
+		PerDoubling:   1.5,
+		SlowStart:     20,
+		FastestGrowth: 4,
+		StartShare:    0.15,
+		StartExcess:   0.3,
+		StartEnough:   5.5,
 
-		Collapse:       4,
-		CollapseTime:   30 * time.Second,
-		LeastTested:    25,
+		Excess:           0.1,
+		FalseAlarm:       12,
+		ProbeAfter:       6 * time.Second,
+		SureAfter:        15 * time.Second,
+		Low:              0.97,
+		Below:            0.8,
+		BackgroundMemory: 150,
+		MemorySeconds:    3,
+		MostLearned:      1.3,
+		MostOdds:         6,
+
+		Fall:           2,
+		HighShare:      0.05,
+		ManyFallen:     60,
+		MostBackground: 0.3,
+		HoldAt:         0.6,
+		Fewer:          8,
+		Guard:          5,
+		MostGuard:      0.6,
+		GuardEnough:    8,
+		MostShown:      1.7,
+		LookTime:       4,
+		LeastLook:      14,
 		ForBackground:  5,
 		AgainstIt:      3,
-		ProbeRelief:    0.045,
-		ProbeResponses: 150,
-		MostBackground: 0.17,
-		HeavyResponses: 8,
-		RetestAfter:    20 * time.Second,
-		Excess:         1.5,
-		ExcessSlack:    5,
-		ExcessWindow:   200,
 	}
 }

@@ -1,0 +1,117 @@
+package pacing
+
+import (
+	"math"
+	"time"
+)
+
+// count counts the outcome of a request of the present phase.
+func (s *Scaled) count(sent time.Duration, throttled bool) {
+	s.fresh.count(throttled)
+	if s.phase != starting {
+		s.learn(sent, throttled)
+	}
+	if s.suspicion == 0 {
+		if !throttled {
+			return
+		}
+		s.suspects, s.suspectedAt = outcomes{}, sent
+	}
+	s.suspects.count(throttled)
+	// Without a background, one throttled response is enough.
+	share, more := max(s.background, s.Excess/(math.Exp(s.enough())-1)), s.Excess
+	if s.phase == starting {
+		share, more = s.StartShare, s.StartExcess
+	}
+	s.suspicion = max(s.suspicion+one(throttled).logOdds(share+more, share), 0)
+}
+
+// enough returns the suspicion that cuts the rate: with only the background, it
+// is reached by chance once in some FalseAlarm of time.
+func (s *Scaled) enough() float64 {
+	if s.phase == starting {
+		return s.StartEnough
+	}
+	return math.Log(max(s.FalseAlarm*s.rate, 4))
+}
+
+// learn adjusts the background to what is throttled below the limit, or at any
+// rate if that is much less.
+func (s *Scaled) learn(sent time.Duration, throttled bool) {
+	was := float64(one(throttled).throttled)
+	s.share += (was - s.share) / s.ShareMemory
+	if s.background > 0 && (s.phase == holding || s.curve(sent) < s.Low*s.limit || s.share < s.Below*s.background) {
+		memory := max(s.BackgroundMemory, s.MemorySeconds*s.rate)
+		s.background = min(s.background+(was-s.background)/memory, s.MostLearned*s.claimed)
+	}
+}
+
+// look keeps the rate far below limit for a while, which is too short for
+// others to take what is free.
+func (s *Scaled) look(now time.Duration, limit float64) {
+	s.phase, s.since, s.limit = holding, now, limit
+	s.rate = max(limit*s.HoldAt, s.limits.MinRate)
+	s.fresh, s.suspicion = outcomes{}, 0
+}
+
+// test ends a look that lasted long enough, or has confirmed the background. As
+// much throttling as before is evidence of a background, and much less is
+// evidence of the rate. One look alone shows little: a crowd may be unsettled.
+func (s *Scaled) test(now time.Duration) {
+	share := s.claimed
+	if s.background == 0 {
+		share = s.fallen.share()
+	}
+	if s.fresh.logOdds(min(s.Guard*share, s.MostGuard), share) >= s.GuardEnough { // the limit is below
+		s.odds = 0
+		s.cut(now, s.rate)
+		return
+	}
+	shown := s.fresh.logOdds(share, share/s.Fewer)
+	enough := shown <= -s.MostShown || s.background > 0 && shown >= s.MostShown
+	if !enough && (now-s.since).Seconds() < s.LookTime+s.trip {
+		return
+	}
+	s.odds = min(s.odds+min(max(shown, -s.MostShown), s.MostShown), s.MostOdds)
+	limit := s.limit
+	switch {
+	case s.background == 0 && s.odds >= s.ForBackground:
+		s.background, s.claimed = share, share
+		limit = max(s.accepted/(1-share), limit)
+	case s.background > 0 && s.odds < 0, s.odds <= -s.AgainstIt:
+		s.background, s.odds, s.top = 0, 0, 0
+	}
+	s.cut(now, limit)
+}
+
+// outcomes counts responses.
+type outcomes struct{ responses, throttled int }
+
+func (o *outcomes) count(throttled bool) {
+	o.responses++
+	if throttled {
+		o.throttled++
+	}
+}
+
+func (o outcomes) and(p outcomes) outcomes {
+	return outcomes{o.responses + p.responses, o.throttled + p.throttled}
+}
+
+// share estimates the share of throttled responses where the last one is one.
+func (o outcomes) share() float64 {
+	return float64(max(o.throttled-1, 0)) / float64(max(o.responses-1, 1))
+}
+
+// logOdds returns the log of the odds of one share of throttled responses
+// against another.
+func (o outcomes) logOdds(share, other float64) float64 {
+	return float64(o.throttled)*math.Log(share/other) +
+		float64(o.responses-o.throttled)*math.Log((1-share)/(1-other))
+}
+
+// one returns the outcome of one request.
+func one(throttled bool) (o outcomes) {
+	o.count(throttled)
+	return o
+}
