@@ -46,6 +46,10 @@ func (m *limit) hear(a Limit, h heard) {
 		m.adaptPause(now, sent, h.trip, a, h.throttled)
 	}
 
+	if h.throttled && !h.first && m.window.passed && m.others() < 1 {
+		m.refused = true
+	}
+
 	// What nobody could expect is a reason to look again soon.
 	rise := a.Remaining - m.estimate(now, 0)
 	if up, down := max(m.size()/16, 2*m.cost.most), m.size()/2+m.inFlight.units(m.cost.most); m.heard >= 0 &&

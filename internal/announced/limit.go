@@ -34,14 +34,14 @@ type limit struct {
 	flow   flow
 	cost   cost
 
-	sends        sends
-	inFlight     inFlight
-	lastTake     time.Duration
-	held         time.Duration // when the limit last made a request wait
-	pause        time.Duration // before a request goes first
-	first        first
-	refusedAtEnd bool          // the last request that went first at an end was throttled
-	adapted      time.Duration // when the pause was adapted last
+	sends    sends
+	inFlight inFlight
+	lastTake time.Duration
+	held     time.Duration // when the limit last made a request wait
+	pause    time.Duration // before a request goes first
+	first    first
+	refused  bool          // so that what was sent decides: one went first at an end, or was in its turn, and was throttled
+	adapted  time.Duration // when the pause was adapted last
 }
 
 // inFlight has the requests without a response, at the cost that is known or

@@ -68,7 +68,7 @@ func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.D
 		return 0, inTurn
 	}
 	first, turn := m.firstDue(trip, ahead, room-m.uncertain(trip) >= cost)
-	if turn == atEnd && m.refusedAtEnd && m.others() < 1 {
+	if turn == atEnd && m.refused && m.others() < 1 {
 		first = max(first, m.sentDue(now, cost))
 	}
 	if turn == atEnd && due < first+seconds(2*m.window.length.Seconds()/m.size()) {
@@ -111,7 +111,10 @@ func (m *limit) due(now, trip time.Duration, room, ahead, cost float64) time.Dur
 	}
 	w := &m.window
 	if w.ends && w.passed && m.others() < 1 {
-		due = min(due, m.sentDue(now, ahead+cost))
+		sent := m.sentDue(now, ahead+cost)
+		if due = min(due, sent); m.refused && w.length <= believed && sent < never {
+			due = sent
+		}
 	}
 	if w.ends && ahead > 0 { // one goes first at the end, and then they are spaced
 		due = min(due, w.end+w.rounded+seconds((missing-cost)/m.size()*w.length.Seconds()))
@@ -252,7 +255,7 @@ func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled boo
 	whole := a.Reset >= m.window.length/2 && m.size() >= 4*m.cost.most
 	pause := m.pauseNow(trip)
 	if m.first.turn == atEnd {
-		m.refusedAtEnd = throttled
+		m.refused = throttled
 	}
 	switch turn := m.first.turn; {
 	case turn == early && !throttled && a.Remaining < m.remaining && m.window.moves:
