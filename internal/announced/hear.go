@@ -20,6 +20,7 @@ type heard struct {
 	first     bool          // the request went first
 	throttled bool
 	free      bool          // the service did not count the request
+	asked     bool          // the reset is a Retry-After
 	trip      time.Duration // how long a response takes
 	requests  int           // how many requests this process has sent
 }
@@ -28,7 +29,7 @@ type heard struct {
 func (m *limit) hear(a Limit, h heard) {
 	now, sent := h.at, h.sent
 	served := sent + (now-sent)/2 // between the two, the service said so
-	if ms := m.unit.milliseconds; !a.Refills && m.unit.measure(served, a.Reset) != ms {
+	if ms := m.unit.milliseconds; !a.Refills && !h.asked && m.unit.measure(served, a.Reset) != ms {
 		m.window.length = 0
 	}
 	if a.Reset = m.unit.of(a.Reset); a.Reset > longestReset {

@@ -250,12 +250,13 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained boo
 	}
 	said := Set(0)
 	for _, a := range answer.Limits {
+		asked := false
 		if answer.RetryAfter > 0 && (a.Remaining < 1 || answer.Throttled && a.Remaining < l.costOf(r, a)) {
-			a.Reset, a.Refills = answer.RetryAfter, false
+			a.Reset, a.Refills, asked = answer.RetryAfter, false, true
 		}
 		m := l.learn(now, a, heard{
 			at: now, sent: sent, number: number, first: first, trip: l.trip, requests: l.sent.last,
-			throttled: answer.Throttled, free: answer.Throttled || answer.Free,
+			throttled: answer.Throttled, free: answer.Throttled || answer.Free, asked: asked,
 		})
 		if m == nil {
 			continue

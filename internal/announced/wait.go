@@ -20,7 +20,7 @@ const (
 	// firstPause is the pause before a request goes first without a reset, or if
 	// the limit was contradicted.
 	firstPause = time.Second
-	minPause   = time.Millisecond
+	minPause   = 10 * time.Millisecond
 
 	// maxPause is the longest pause without a reset, or with a reserve.
 	maxPause = 30 * time.Second
@@ -68,7 +68,7 @@ func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.D
 		return 0, inTurn
 	}
 	first, turn := m.firstDue(trip, ahead, room-m.uncertain(trip) >= cost)
-	if turn == atEnd && m.refused && m.others() < 1 {
+	if turn == atEnd && m.refused && m.window.length <= believed && m.others() < 1 {
 		first = max(first, m.sentDue(now, cost))
 	}
 	if turn == atEnd && due < first+seconds(2*m.window.length.Seconds()/m.size()) {
