@@ -20,7 +20,7 @@ const (
 	// firstPause is the pause before a request goes first without a reset, or if
 	// the limit was contradicted.
 	firstPause = time.Second
-	minPause   = 10 * time.Millisecond
+	minPause   = 8 * time.Millisecond
 
 	// maxPause is the longest pause without a reset, or with a reserve.
 	maxPause = 30 * time.Second
