@@ -9,7 +9,7 @@
 // flows back lasts until the reset. With too little left, a request waits for the
 // flow or for the reset. From the reset on, a process that used all that is missing
 // itself goes on as it did a length before, so that in no span of that length it
-// sends more than the quota; otherwise, and unless one was refused there before, one
+// sends more than the quota; otherwise, and unless one was refused there or in its turn, one
 // request goes first, and its response says what the new quota is. Before the reset,
 // one goes first after a pause, which grows with each response that confirms the
 // limit, up to the reset or, while what the request takes remains, to some seconds,

@@ -20,9 +20,13 @@ const (
 	// firstPause is the pause before a request goes first without a reset, or if
 	// the limit was contradicted.
 	firstPause = time.Second
-	minPause   = 8 * time.Millisecond
 
-	// maxPause is the longest pause without a reset, or with a reserve.
+	// minPause is the shortest pause. Many shorter ones would teach the pacing law that
+	// next to nothing is accepted, before the first throttled response has come.
+	minPause = 8 * time.Millisecond
+
+	// maxPause is the longest pause, unless the reset is longer, and the shortest first
+	// one with a reserve.
 	maxPause = 30 * time.Second
 
 	// believed is the longest reset that is believed unasked. For a longer one, the
@@ -30,7 +34,7 @@ const (
 	believed = time.Minute
 
 	// longestSpace is the longest space between two requests while what they cost
-	// remains.
+	// remains, if the reset is more than twelve minutes away.
 	longestSpace = 5 * time.Second
 
 	// firstPatience is how long other requests wait for the response of one that goes
