@@ -59,7 +59,9 @@ func (q *Queue) awaitTurn(
 		if !taken {
 			return false, nil
 		}
-		if wait = next - time.Since(asked); wait >= -tooLate {
+		// When the store read its clock is not known: from its reply on, the wait is
+		// too long rather than too short.
+		if wait = next; wait-time.Since(asked) >= -tooLate {
 			break
 		}
 	}
