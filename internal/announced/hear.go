@@ -46,7 +46,6 @@ func (m *limit) hear(a Limit, h heard) {
 	if h.first && !(passed && m.first.turn == early) {
 		m.adaptPause(now, sent, h.trip, a, h.throttled)
 	}
-
 	if h.throttled && !h.first && m.window.passed && m.others() < 1 {
 		m.refused = true
 	}
@@ -77,20 +76,22 @@ func (m *limit) hear(a Limit, h heard) {
 
 // A window is the time up to a reset.
 type window struct {
-	ends    bool          // a reset is announced
-	end     time.Duration // when the quota is whole
-	rounded time.Duration // how much earlier or later that may be, at most a fifth of the length
-	off     time.Duration // the same, however short the length
-	length  time.Duration // the longest reset
-	passed  bool          // an end has passed
-	moves   bool          // the end becomes later without having passed
+	ends   bool          // a reset is announced
+	end    time.Duration // when the quota is whole
+	off    time.Duration // how much earlier or later that may be
+	length time.Duration // the longest reset
+	passed bool          // an end has passed
+	moves  bool          // the end becomes later without having passed
 }
+
+// rounded returns off, at most a fifth of the length.
+func (w *window) rounded() time.Duration { return min(w.length/5, w.off) }
 
 // hear learns from a reset. It reports whether the end that was known has passed,
 // whether the response is the first of another window, and whether it is of a
 // window that is over.
 func (w *window) hear(now, served, reset time.Duration) (passed, begins, over bool) {
-	passed = w.ends && now >= w.end-w.rounded
+	passed = w.ends && now >= w.end-w.rounded()
 	if reset < 0 {
 		w.ends = false
 		return passed, false, false
@@ -111,7 +112,7 @@ func (w *window) hear(now, served, reset time.Duration) (passed, begins, over bo
 	if near && now < w.end {
 		end = min(w.end, end)
 	}
-	w.ends, w.end, w.rounded, w.off = true, end, rounded, off
+	w.ends, w.end, w.off = true, end, off
 	return passed, begins, false
 }
 
@@ -129,5 +130,5 @@ func (w *window) lasts(served, reset time.Duration) time.Duration {
 	if !w.ends {
 		return never
 	}
-	return served + reset - w.rounded
+	return served + reset - w.rounded()
 }

@@ -121,7 +121,7 @@ func (m *limit) due(now, trip time.Duration, room, ahead, cost float64) time.Dur
 		}
 	}
 	if w.ends && ahead > 0 { // one goes first at the end, and then they are spaced
-		due = min(due, w.end+w.rounded+seconds((missing-cost)/m.size()*w.length.Seconds()))
+		due = min(due, w.end+w.rounded()+seconds((missing-cost)/m.size()*w.length.Seconds()))
 	}
 	return due
 }
@@ -205,8 +205,8 @@ func (m *limit) firstDue(trip time.Duration, ahead float64, fits bool) (due time
 	if m.remaining < 1 {
 		due, turn = m.first.at+pause, against
 	}
-	if !fits && w.ends && due+trip >= w.end-w.rounded {
-		due, turn = min(due, w.end+w.rounded), atEnd
+	if !fits && w.ends && due+trip >= w.end-w.rounded() {
+		due, turn = min(due, w.end+w.rounded()), atEnd
 	}
 	if m.first.number != 0 && (turn != against || pause >= trip) {
 		due = m.first.at + patience(trip)
