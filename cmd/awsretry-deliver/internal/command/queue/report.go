@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 // a progress bar below the lines.
 type report struct {
 	*printer.Printer
+	line      func(awsretry.Attempt) // writes the record of an attempt as JSON
 	command   *command
 	config    deliveryqueue.Config
 	stop      context.CancelCauseFunc // ends the work
@@ -41,6 +43,9 @@ var reportColumns = []term.Column{
 
 func newReport(c *command, config deliveryqueue.Config, stop context.CancelCauseFunc) *report {
 	r := &report{Printer: printer.New(c.Streams, c.json, reportColumns), command: c, config: config, stop: stop}
+	r.line = attempts.JSON(r.Out, func(a awsretry.Attempt) []slog.Attr {
+		return []slog.Attr{slog.String("idempotency_key", a.Request.Header.Get("Idempotency-Key"))}
+	})
 	r.AddBar(1)
 	return r
 }
@@ -117,7 +122,7 @@ func (r *report) attempt(a awsretry.Attempt) {
 		result = "dead: " + string(a.Stop)
 	}
 	if r.JSON != nil {
-		r.JSON.Encode(attempts.NewRecord(a))
+		r.line(a)
 		return
 	}
 	r.ClearBar()

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -27,7 +29,8 @@ type report struct {
 	settings  awsretry.Settings
 	req       *http.Request
 	partition string
-	json      *json.Encoder // nil: for people
+	json      *json.Encoder          // nil: for people
+	line      func(awsretry.Attempt) // writes the record of an attempt as JSON
 	palette   term.Palette
 	table     *attempts.Table // nil: JSON
 	judged    bool            // a verdict has been printed
@@ -44,7 +47,7 @@ func newReport(s term.Streams, t *awsretry.Transport, settings awsretry.Settings
 		r.partition = t.Partition(req)
 	}
 	if asJSON {
-		r.json = term.NewEncoder(s.Err)
+		r.json, r.line = term.NewEncoder(s.Err), attempts.JSON(s.Err, r.more)
 		return r
 	}
 	r.palette = term.NewPalette(s, s.Err)
@@ -95,8 +98,24 @@ func (r *report) observe(a awsretry.Attempt) {
 		r.table.Row(a)
 		return
 	}
-	state, _ := r.transport.State(r.partition)
-	r.json.Encode(attempts.NewRecord(a).WithState(state))
+	r.line(a)
+}
+
+// more returns what the line of an attempt has beside its record.
+func (r *report) more(a awsretry.Attempt) (attrs []slog.Attr) {
+	if a.Response != nil {
+		if to := attempts.Location(a.Response); to != "" {
+			attrs = append(attrs, slog.String("location", to))
+		}
+	}
+	state, known := r.transport.State(r.partition)
+	if known && state.Tokens != math.MaxInt {
+		attrs = append(attrs, slog.Int("tokens", state.Tokens))
+	}
+	if state.Limited {
+		attrs = append(attrs, slog.Float64("send_rate_per_second", state.SendRate))
+	}
+	return attrs
 }
 
 // broke reports that the body broke off at an offset. total is the length of the
@@ -106,7 +125,7 @@ func (r *report) broke(offset, total int64, err error) {
 	if r.json != nil {
 		r.json.Encode(struct {
 			Break  string `json:"break"`
-			Offset int64  `json:"offset_bytes"`
+			Offset int64  `json:"offset"`
 		}{why, offset})
 		return
 	}
