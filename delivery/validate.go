@@ -22,7 +22,6 @@ const (
 	limitMaxDelayTarget  = "whole seconds, minDelayTarget to 3600"
 	limitNumRetries      = "a whole number, 0 to 100"
 	limitNumPhaseRetries = "a whole number, 0 to numRetries together with the other phases"
-	limitBackoffFunction = "one of arithmetic, exponential, geometric, linear"
 	limitMaxReceives     = "a whole number, 1 to 2147483647"
 )
 
@@ -123,7 +122,7 @@ func (r *RetryPolicy) limits(path string) []error {
 		rest = max(rest-max(phase.retries, 0), 0)
 	}
 
-	if !slices.Contains([]BackoffFunction{Arithmetic, Exponential, Geometric, Linear}, f.BackoffFunction) {
+	if backoffFunctions[f.BackoffFunction] == nil {
 		refuse("backoffFunction", quote(string(f.BackoffFunction)), limitBackoffFunction)
 	}
 

@@ -141,7 +141,7 @@ func (c *command) printScenario(name string) error {
 func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) error {
 	if slices.ContainsFunc(of.Settings, func(s scenario.Setting) bool { return s.Use == scenario.UseProfile }) {
 		for _, warning := range settings.MissingFiles(c.Getenv) {
-			c.Warn("awsretry simulate", warning)
+			c.Warn("awsretry simulate", warning, false)
 		}
 	}
 	views := c.views(typed)
