@@ -18,8 +18,8 @@ import (
 
 // enqueue stores a request. Its errors are usage errors until the store is
 // open.
-func (c *command) enqueue(ctx context.Context, address string) error {
-	u, err := cli.ParseURL(address)
+func (c *command) enqueue(ctx context.Context, args []string) error {
+	u, err := cli.ParseURL(args[0])
 	if err != nil {
 		return err
 	}
