@@ -54,16 +54,6 @@ func (p *Policy) ValidateWrapped() error { return named("delivery: ", p.faults(f
 // application/xhtml+xml or application/xml.
 func (p *Policy) ValidateRaw() error { return named("delivery: ", p.faults(true)...) }
 
-// Validate is ValidateRaw if raw is true, and ValidateWrapped otherwise.
-//
-// Deprecated: use [Policy.ValidateRaw] or [Policy.ValidateWrapped].
-func (p *Policy) Validate(raw bool) error {
-	if raw {
-		return p.ValidateRaw()
-	}
-	return p.ValidateWrapped()
-}
-
 // Validate is like [Policy.ValidateWrapped] for a topic's policy.
 func (t *TopicPolicy) Validate() error {
 	if t == nil || t.HTTP == nil {
