@@ -37,7 +37,7 @@ func (c *command) enqueue(ctx context.Context, args []string) error {
 		if c.policy.Value == "-" && c.request.Data != nil && *c.request.Data == "@-" {
 			return errors.New("--policy and --data are both to be read from standard input; only one of them can be")
 		}
-		file, err := policyfile.Read(c.policy.Value, false, c.In)
+		file, err := policyfile.Read(c.policy.Value, c.In)
 		if err != nil {
 			return cli.Failed(err)
 		}

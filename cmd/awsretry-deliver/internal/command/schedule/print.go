@@ -21,7 +21,6 @@ type printer struct {
 	palette term.Palette
 	width   int // as of term.Table
 	plan    *plan
-	all     bool
 }
 
 func (pr *printer) say(format string, args ...any) {
@@ -120,7 +119,7 @@ func (pr *printer) pauses() {
 		{Title: "TOTAL", Right: true},
 	}
 	pr.table(columns, func(yield func([]string) bool) {
-		for line := range pr.plan.lines(pr.all) {
+		for line := range pr.plan.lines() {
 			pause := pauseText(line.pauses[0], decimals)
 			if n := line.last - line.first + 1; n > 1 {
 				pause = grouped(n) + " × " + pause
@@ -142,7 +141,7 @@ func (pr *printer) comparison() {
 	}
 	own := slices.Index(p.functions, p.file.Policy.HealthyRetryPolicy.BackoffFunction)
 	pr.table(columns, func(yield func([]string) bool) {
-		for line := range p.lines(pr.all) {
+		for line := range p.lines() {
 			row := []string{retryNumbers(line), line.phase}
 			for i, pause := range line.pauses {
 				cell := pauseText(pause, decimals)
