@@ -304,9 +304,9 @@ func (c *config) setBuckets(t *Transport) {
 		newLimiter = func() *RateLimiter {
 			l := NewRateLimiter(limits)
 			if shares {
-				l.share()
+				l.pacer.Share()
 				if rate := t.Shared.FirstRate(); rate > 0 {
-					l.alone(rate)
+					l.pacer.Alone(rate)
 				}
 			}
 			return l
@@ -362,7 +362,7 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
 		s.quotaText = unusual(quota(s.capacity, c.increment, c.costs), quota(0, defaultSuccessIncrement, classicCosts))
 	}
 	if p.limiter != nil {
-		p.limiter.onLapsed(s.signal)
+		p.limiter.pacer.OnLapsed(s.signal)
 	}
 	return s
 }

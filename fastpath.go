@@ -62,13 +62,13 @@ func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper
 			c.partitions.release(p)
 		}
 	}()
-	if p.limiter.limits() {
+	if p.limiter.pacer.TakesTokens() {
 		var ok bool
-		if f.sendTime, ok = p.limiter.take(announced.Request{}); !ok {
+		if f.sendTime, ok = p.limiter.pacer.Take(announced.Request{}); !ok {
 			return
 		}
 	} else {
-		f.sendTime = p.limiter.sharedSendTime()
+		f.sendTime = p.limiter.pacer.SendFree()
 	}
 	f.exchange(c, req, via)
 	f.partition = p
@@ -114,7 +114,7 @@ func (f *fastPath) reward(req *http.Request) {
 	if p == nil {
 		p = f.findPartition(req)
 	} else {
-		p.limiter.updateAt(f.sendTime, false)
+		p.limiter.pacer.Update(f.sendTime, false)
 	}
 	p.quota.Release(f.config.increment)
 	f.config.partitions.release(p)

@@ -182,7 +182,7 @@ func (l *loop) Detach() (putBack func()) {
 	tokens := c.next.retryTokens
 	c.next.release(false)
 	if c.partition.limiter != nil {
-		c.permit.sendTime = c.partition.limiter.sendTime()
+		c.permit.sendTime = c.partition.limiter.pacer.SendTime()
 	}
 	return func() { c.partition.quota.giveBack(max(tokens-c.config.increment, 0)) }
 }

@@ -11,6 +11,7 @@ import (
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/respbody"
 )
 
@@ -246,15 +247,16 @@ func (c *call) findDelay() time.Duration {
 // updateLimiter tells the rate limiter the outcome. Throttling that an announced
 // limit explains does not change the send rate.
 func (c *call) updateLimiter() {
-	limiter, sent, throttled := c.partition.limiter, c.permit.sendTime, c.record.Class == Throttled
+	limiter, sent, throttled := c.partition.limiter.pacer, c.permit.sendTime, c.record.Class == Throttled
 	if c.config.limits == nil || c.record.Response == nil {
-		limiter.updateAt(sent, throttled)
+		limiter.Update(sent, throttled)
 	} else {
-		explained := limiter.announce(sent, announcement{
-			limits: c.config.limits(c.record.Response), throttled: throttled, retryAfter: c.record.Asked,
-			free: throttled || announced.Free(c.record.Response.StatusCode, c.record.Response.Header),
+		var known [announced.MostRead]announced.Limit
+		explained := limiter.Announce(sent, pacer.Announcement{
+			Limits: asAnnounced(known[:0], c.config.limits(c.record.Response)), Throttled: throttled, RetryAfter: c.record.Asked,
+			Free: throttled || announced.Free(c.record.Response.StatusCode, c.record.Response.Header),
 		})
-		limiter.count(sent, throttled && !explained)
+		limiter.Count(sent, throttled && !explained)
 	}
 	c.permit.inFlight = false
 }

@@ -65,7 +65,7 @@ func (p *partition) fresh() bool {
 // limits reports whether a throttling response or a Retry-After delays the
 // requests of p.
 func (p *partition) limits() bool {
-	if p.limiter != nil && p.limiter.delays() {
+	if p.limiter != nil && p.limiter.pacer.Delays() {
 		return true
 	}
 	if p.gate.Load() == nil {

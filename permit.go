@@ -26,20 +26,18 @@ func (p *permit) release(putBack bool) {
 	case putBack && p.retryTokens > 0:
 		p.partition.quota.giveBack(p.retryTokens)
 	}
-	if putBack && p.sendToken {
-		p.partition.limiter.putBack()
-	}
-	if p.inFlight {
-		p.partition.limiter.settle(p.sendTime, !p.sendToken)
+	switch {
+	case putBack && p.sendToken:
+		p.partition.limiter.pacer.PutBack(p.sendTime)
+	case p.inFlight:
+		p.partition.limiter.pacer.Settle(p.sendTime, !p.sendToken)
 	}
 	p.retryTokens, p.lent, p.sendToken, p.inFlight = 0, false, false, false
 }
 
 // returnSendToken puts the send token back.
 func (p *permit) returnSendToken() {
-	limiter := p.partition.limiter
-	limiter.putBack()
-	limiter.settle(p.sendTime, false)
+	p.partition.limiter.pacer.PutBack(p.sendTime)
 	p.sendToken, p.inFlight = false, false
 }
 
@@ -50,7 +48,7 @@ func (p *permit) move() permit {
 	return moved
 }
 
-// own makes p the owner of tokens that Quota.lend or Quota.await returned.
+// own makes p the owner of tokens that Quota.lend or one of the waits for a loan returned.
 func (p *permit) own(from *partition, tokens int) {
 	p.partition, p.retryTokens, p.lent = from, tokens, tokens > 0
 }

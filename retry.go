@@ -118,7 +118,7 @@ func (c *call) lineTooLong(delay time.Duration) Stop {
 	if limiter == nil || c.config.failFast {
 		return ""
 	}
-	expected := limiter.expectedWait()
+	_, expected := limiter.pacer.Line()
 	longest, limited := limiter.maxWait()
 	switch {
 	case limited && expected-delay > longest:
@@ -134,7 +134,7 @@ func (c *call) tokenWait() time.Duration {
 	if !c.config.waitTokens {
 		return 0
 	}
-	return c.partition.quota.soonest(c.config.costs.of(c.record.Class))
+	return c.partition.quota.pool.Soonest(c.config.costs.of(c.record.Class))
 }
 
 // draw draws the tokens for a retry, and reports whether there may be one. If
@@ -281,10 +281,10 @@ func (c *call) acquireInTime() error {
 		ctx = earlier
 	}
 	if c.granting {
-		return c.partition.share.awaitTokens(ctx, c.unpaid)
+		return c.partition.quota.pool.Await(ctx, c.unpaid)
 	}
 	if !c.config.waitTokens {
-		return c.partition.quota.await(ctx, c.unpaid)
+		return c.partition.quota.awaitLoan(ctx, c.unpaid)
 	}
 	return c.partition.quota.lend(ctx, c.unpaid)
 }

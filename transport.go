@@ -408,11 +408,13 @@ func (t *Transport) Partitions() iter.Seq2[string, State] {
 }
 
 func stateOf(p *partition) State {
-	s := State{Tokens: p.quota.Tokens(), Capacity: p.quota.size(), RetryAfter: p.gate.ClosedFor(time.Now())}
+	s := State{Tokens: p.quota.Tokens(), Capacity: p.quota.pool.Size(), RetryAfter: p.gate.ClosedFor(time.Now())}
 	if p.limiter != nil {
 		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
-		s.Waiting, s.ExpectedWait = p.limiter.line()
-		s.Limits = p.limiter.limitsNow()
+		s.Waiting, s.ExpectedWait = p.limiter.pacer.Line()
+		for _, limit := range p.limiter.pacer.Limits() {
+			s.Limits = append(s.Limits, Limit(limit))
+		}
 	}
 	s.Waiting += int(p.heldBack.Load())
 	s.ExpectedWait = max(s.ExpectedWait, s.RetryAfter)
