@@ -18,12 +18,13 @@ type call struct {
 	config    *config
 	req       *http.Request // the caller's; never changed
 	caller    callerContext
-	options   callOptions // of the context; the zero value if it has none
-	partition *partition
-	attempts  int  // how often the request may be sent
-	outer     bool // the AWS SDK that made the request retries it
-	observed  bool // there are observers
-	patient   bool // it waits for retry tokens that other calls may put back
+	options   callOptions     // of the context; the zero value if it has none
+	entry     *partitionEntry // released by end; nil before
+	partition *partition      // of entry
+	attempts  int             // how often the request may be sent
+	outer     bool            // the AWS SDK that made the request retries it
+	observed  bool            // there are observers
+	patient   bool            // it waits for retry tokens that other calls may put back
 
 	attempt // the present one; a new value for each
 
@@ -56,11 +57,14 @@ func (c *call) begin(config *config, options *callOptions) error {
 	if c.options.fault != nil {
 		return &Error{Stop: StopPermanent, Err: c.options.fault}
 	}
-	c.partition = config.partitionOf(c.req, options)
+	c.use(config.partitionOf(c.req, options))
 	c.body.Plan(config.maxBuffer, !c.mayRetry(1))
 	c.key = c.chooseKey()
 	return nil
 }
+
+// use makes the partition that of the call, which releases it at its end.
+func (c *call) use(e *partitionEntry) { c.entry, c.partition = e, &e.Value }
 
 // resolve sets what the config, the options of the context, which may be nil, and the
 // request say of the attempts.
@@ -97,8 +101,8 @@ func (c *call) chooseKey() string {
 
 // end runs on every way out, also when a hook or Base panics.
 func (c *call) end() {
-	if c.partition != nil {
-		c.config.partitions.release(c.partition)
+	if c.entry != nil {
+		c.config.partitions.Release(c.entry)
 	}
 	c.caller.release()
 	c.body.Release(!c.responded) // its Close may panic

@@ -13,6 +13,7 @@ import (
 
 	"example.com/awsretry/internal/gate"
 	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/partitions"
 	"example.com/awsretry/internal/retrier"
 	"github.com/hashicorp/go-cleanhttp"
 )
@@ -34,6 +35,7 @@ func defaultAttempts(m Mode) int {
 }
 
 const (
+	defaultMaxPartitions = 1024
 	defaultMaxBodyBuffer = 1 << 20
 	defaultMaxRetryAfter = time.Minute
 
@@ -79,6 +81,7 @@ type config struct {
 	maxRetryAfter    time.Duration
 	retryAfter       func(*http.Response, []byte) (time.Duration, bool)
 	spread           spread
+	spreader         gate.Spreader // nil: the spread is uniformly random
 	shareRetryAfter  bool
 
 	costs       costs
@@ -90,7 +93,8 @@ type config struct {
 	limits      func(*http.Response) []Limit // nil except in adaptive mode
 
 	partitionName func(*http.Request) string
-	partitions    *partitionTable
+	partitions    *partitions.Table[partition]
+	shared        bool // many processes share the buckets
 
 	fastPathAllowed bool // for a first attempt
 	resume          bool
@@ -226,20 +230,16 @@ func (c *config) mayHang(ctx context.Context) bool {
 }
 
 // partitionOf returns the partition of a request. The caller must release it.
-func (c *config) partitionOf(req *http.Request, options *callOptions) *partition {
+func (c *config) partitionOf(req *http.Request, options *callOptions) *partitionEntry {
 	switch {
 	case options != nil && options.hasPartition:
-		return c.partitions.get(options.partition, "")
+		return c.partitions.Get(options.partition)
 	case c.partitionName != nil:
-		return c.partitions.get(c.partitionName(req), "")
+		return c.partitions.Get(c.partitionName(req))
 	case req.URL == nil:
-		return c.partitions.get("", "")
+		return c.partitions.Get("")
 	}
-	host := req.URL.Host
-	if p := c.partitions.recent.Load(); p != nil && p.host == host && host != "" && c.partitions.hold(p) {
-		return p
-	}
-	return c.partitions.get(strings.ToLower(host), host)
+	return c.partitions.OfHost(req.URL.Host)
 }
 
 // base returns Base or its default.
@@ -312,18 +312,21 @@ func (c *config) setBuckets(t *Transport) {
 			return l
 		}
 	}
-	spreader, _ := t.Backoff.(gate.Spreader)
-	c.partitions = &partitionTable{
-		size:       cmp.Or(t.MaxPartitions, defaultMaxPartitions),
+	c.spreader, _ = t.Backoff.(gate.Spreader)
+	kind := &partitionKind{
 		newQuota:   func() *Quota { return newQuota(quota, c.costs.ofCall(c.attempts)) },
 		newLimiter: newLimiter,
-		spreader:   spreader,
-		hasLines:   c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
+		spreader:   c.spreader,
+	}
+	c.partitions = &partitions.Table[partition]{
+		Size:  cmp.Or(t.MaxPartitions, defaultMaxPartitions),
+		Kind:  kind,
+		Lines: c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
 	}
 	if shares {
-		c.partitions.joined = t.Shared.Join
+		c.shared, kind.joined = true, t.Shared.Join
 		self := weak.Make(t)
-		c.partitions.newShare = func(p *partition) *localShare { return c.newShare(p, self) }
+		kind.newShare = func(p *partition) *localShare { return c.newShare(p, self) }
 	}
 }
 

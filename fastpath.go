@@ -15,16 +15,16 @@ import (
 // succeed there, without an allocation. If one fails, its call goes on with
 // what the fast path has.
 type fastPath struct {
-	config    *config      // nil if nothing was sent
-	options   *callOptions // nil if the context has none, or was not asked
-	via       http.RoundTripper
-	own       *respbody.Context // of what was sent; nil if that is the caller's request
-	out       *http.Request     // what was sent, with own
-	partition *partition        // only in adaptive mode, which needs it before sending
-	sendTime  time.Duration     // see permit
-	memory    replay.Memory     // of the request's body
-	resp      *http.Response
-	err       error
+	config   *config      // nil if nothing was sent
+	options  *callOptions // nil if the context has none, or was not asked
+	via      http.RoundTripper
+	own      *respbody.Context // of what was sent; nil if that is the caller's request
+	out      *http.Request     // what was sent, with own
+	entry    *partitionEntry   // only in adaptive mode, which needs it before sending
+	sendTime time.Duration     // see permit
+	memory   replay.Memory     // of the request's body
+	resp     *http.Response
+	err      error
 }
 
 // send makes the first attempt if neither the settings nor the request ask for
@@ -56,22 +56,22 @@ func (f *fastPath) send(c *config, req *http.Request) {
 // sendPaced is send in adaptive mode. If it sends the request, its caller must
 // release the partition.
 func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper) {
-	p := c.partitionOf(req, nil)
+	e := c.partitionOf(req, nil)
 	defer func() {
 		if !f.sent() {
-			c.partitions.release(p)
+			c.partitions.Release(e)
 		}
 	}()
-	if p.limiter.pacer.TakesTokens() {
+	if pacer := e.Value.limiter.pacer; pacer.TakesTokens() {
 		var ok bool
-		if f.sendTime, ok = p.limiter.pacer.Take(announced.Request{}); !ok {
+		if f.sendTime, ok = pacer.Take(announced.Request{}); !ok {
 			return
 		}
 	} else {
-		f.sendTime = p.limiter.pacer.SendFree()
+		f.sendTime = pacer.SendFree()
 	}
 	f.exchange(c, req, via)
-	f.partition = p
+	f.entry = e
 }
 
 // exchange sends the request, in a context of its own if nothing else would end
@@ -110,19 +110,19 @@ func (f *fastPath) reward(req *http.Request) {
 	if conns := f.config.conns; conns != nil {
 		conns.Saw(req, f.resp.ProtoMajor)
 	}
-	p := f.partition
-	if p == nil {
-		p = f.findPartition(req)
+	e := f.entry
+	if e == nil {
+		e = f.findPartition(req)
 	} else {
-		p.limiter.pacer.Update(f.sendTime, false)
+		e.Value.limiter.pacer.Update(f.sendTime, false)
 	}
-	p.quota.Release(f.config.increment)
-	f.config.partitions.release(p)
+	e.Value.quota.Release(f.config.increment)
+	f.config.partitions.Release(e)
 }
 
 // findPartition returns the partition of the request.
-func (f *fastPath) findPartition(req *http.Request) *partition {
-	if f.config.partitions.newShare == nil || f.resp == nil || f.resp.Body == nil {
+func (f *fastPath) findPartition(req *http.Request) *partitionEntry {
+	if !f.config.shared || f.resp == nil || f.resp.Body == nil {
 		return f.config.partitionOf(req, nil)
 	}
 	return f.joinPartition(req)
@@ -130,9 +130,9 @@ func (f *fastPath) findPartition(req *http.Request) *partition {
 
 // joinPartition is findPartition where Shared.Join may panic. Then it closes
 // the response.
-func (f *fastPath) joinPartition(req *http.Request) (p *partition) {
+func (f *fastPath) joinPartition(req *http.Request) (e *partitionEntry) {
 	defer func() {
-		if p == nil {
+		if e == nil {
 			f.resp.Body.Close()
 		}
 	}()
@@ -144,9 +144,10 @@ func (f *fastPath) handOver(c *call, req *http.Request) {
 	c.req, c.caller = req, callerOf(req)
 	c.resolve(f.config, nil)
 	c.body.Sent(req, f.memory)
-	if c.partition = f.partition; c.partition == nil {
-		c.partition = f.findPartition(req)
+	if f.entry == nil {
+		f.entry = f.findPartition(req)
 	}
+	c.use(f.entry)
 	c.start(1, past{})
 	c.out, c.own, c.sentBy, c.permit.sendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
 	c.record.Response, c.record.Err = f.resp, f.err

@@ -384,11 +384,11 @@ func (t *Transport) State(partition string) (State, bool) {
 	if c == nil {
 		return State{}, false
 	}
-	p := c.partitions.find(partition)
-	if p == nil {
+	e := c.partitions.Find(partition)
+	if e == nil {
 		return State{}, false
 	}
-	return stateOf(p), true
+	return stateOf(&e.Value), true
 }
 
 // Partitions yields the name and the state of every partition, the most
@@ -399,8 +399,8 @@ func (t *Transport) Partitions() iter.Seq2[string, State] {
 		if c == nil {
 			return
 		}
-		for _, p := range c.partitions.all() {
-			if !yield(p.name, stateOf(p)) {
+		for _, e := range c.partitions.All() {
+			if !yield(e.Name, stateOf(&e.Value)) {
 				return
 			}
 		}
