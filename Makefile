@@ -20,7 +20,7 @@ RACES := $(patsubst %,race/%,$(filter-out interop $(PROGRAMS),$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
 # The modules whose users would notice a change, and the packages of the root among them.
 API_MODULES := otelretry awssdk fleet deliveryqueue retryablehttp
-API_PACKAGES := . ./delivery ./delivery/letters ./poll ./services
+API_PACKAGES := . ./delivery ./delivery/letters ./poll ./retrylog ./services
 # The compiler takes a tenth less time if it collects less garbage, and the linters a quarter. Tests run with Go's default.
 FAST := GOGC=400
 # Some targets compute and others wait, so three at a time keep two processors busy.

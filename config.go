@@ -11,7 +11,6 @@ import (
 	"time"
 	"weak"
 
-	"example.com/awsretry/internal/gate"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/partitions"
 	"example.com/awsretry/internal/retrier"
@@ -81,7 +80,6 @@ type config struct {
 	maxRetryAfter    time.Duration
 	retryAfter       func(*http.Response, []byte) (time.Duration, bool)
 	spread           spread
-	spreader         gate.Spreader // nil: the spread is uniformly random
 	shareRetryAfter  bool
 
 	costs       costs
@@ -312,11 +310,9 @@ func (c *config) setBuckets(t *Transport) {
 			return l
 		}
 	}
-	c.spreader, _ = t.Backoff.(gate.Spreader)
 	kind := &partitionKind{
 		newQuota:   func() *Quota { return newQuota(quota, c.costs.ofCall(c.attempts)) },
 		newLimiter: newLimiter,
-		spreader:   c.spreader,
 	}
 	c.partitions = &partitions.Table[partition]{
 		Size:  cmp.Or(t.MaxPartitions, defaultMaxPartitions),

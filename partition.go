@@ -34,7 +34,6 @@ type partitionEntry = partitions.Entry[partition]
 type partitionKind struct {
 	newQuota   func() *Quota
 	newLimiter func() *RateLimiter          // returns nil except in adaptive mode
-	spreader   gate.Spreader                // nil: the random part of a Retry-After is uniform
 	newShare   func(*partition) *localShare // of a new partition; nil if no other process shares the buckets
 	joined     func(sharing.Share)          // called for each new share, by the request that uses it first
 }
@@ -44,7 +43,7 @@ func (k *partitionKind) New(e *partitionEntry) { k.make(e, k.newQuota(), k.newLi
 
 func (k *partitionKind) make(e *partitionEntry, quota *Quota, limiter *RateLimiter, share func(*partition) *localShare) {
 	p := &e.Value
-	p.name, p.quota, p.limiter, p.gate.Spreader = e.Name, quota, limiter, k.spreader
+	p.name, p.quota, p.limiter = e.Name, quota, limiter
 	if share != nil {
 		p.share = share(p)
 	}

@@ -27,7 +27,7 @@ func TestReadmeCodeIsInTheExamples(t *testing.T) {
 	}
 	var examples strings.Builder
 	for _, name := range append(names, "awssdk/example_test.go", "deliveryqueue/example_test.go",
-		"deliveryqueue/webhook/example_test.go", "services/example_test.go") {
+		"deliveryqueue/webhook/example_test.go", "services/example_test.go", "retrylog/example_test.go") {
 		examples.WriteString(readText(t, name))
 	}
 	code := normal(examples.String())

@@ -131,7 +131,7 @@ func TestChaos(t *testing.T) {
 	calls.Wait()
 	eventually(t, "a lease", func() bool {
 		_ = call(t.Context(), tr, host)
-		return stateOf(tr).Leased
+		return stateOf(tr).Fleet.Leased
 	})
 	if took := time.Duration(longest.Load()); failed.Load() > 0 || took > time.Second {
 		t.Errorf("%d calls failed, and one took %v", failed.Load(), took)

@@ -193,7 +193,7 @@ func TestSharedRate(t *testing.T) {
 		if took := durationOf(t, tr, 11); took != 2100*time.Millisecond {
 			t.Errorf("at 5/s 11 requests took %v, want 2.2s less half a token, once", took)
 		}
-		if state, _ := tr.State("service.example"); !state.Leased || state.Members != 4 || state.FleetRate != 8 {
+		if state, _ := tr.State("service.example"); !state.Fleet.Leased || state.Fleet.Members != 4 || state.Fleet.Rate != 8 {
 			t.Errorf("%+v", state)
 		}
 		if usage := share.Usage(); usage.Sent != 112 || usage.Throttled != 0 {
@@ -201,7 +201,7 @@ func TestSharedRate(t *testing.T) {
 		}
 
 		time.Sleep(11 * time.Second)
-		if state, _ := tr.State("service.example"); state.Leased {
+		if state, _ := tr.State("service.example"); state.Fleet.Leased {
 			t.Error("the lease has not ended")
 		}
 		// 8/s of four: this one goes on at 2/s, and the law of the AWS SDKs

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An attempt is a line of awsretry.LogAllTo, or of LogTo. With the number 0 it
+// An attempt is a line of retrylog, or of LogTo. With the number 0 it
 // is a call that was refused before its first attempt.
 type attempt struct {
 	end     time.Time // when its outcome was known

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry-deliver/internal/printer"
 	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/deliveryqueue"
 )

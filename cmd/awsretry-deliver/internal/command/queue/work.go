@@ -126,7 +126,7 @@ func (c *command) left(ctx context.Context, q *deliveryqueue.Queue) (*deliveryqu
 func (c *command) count(
 	ctx context.Context, q *deliveryqueue.Queue, report *report, stop context.CancelCauseFunc,
 ) {
-	if !c.work.untilEmpty && !report.hasBar() {
+	if !c.work.untilEmpty && report.Bar == nil {
 		return
 	}
 	ticker := time.NewTicker(countInterval)
@@ -141,7 +141,7 @@ func (c *command) count(
 				return
 			}
 		}
-		if began := time.Now(); err == nil && report.hasBar() && !began.Before(next) {
+		if began := time.Now(); err == nil && report.Bar != nil && !began.Before(next) {
 			var s deliveryqueue.Stats
 			if s, err = q.Stats(ctx); err == nil {
 				report.progress(s)
