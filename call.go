@@ -48,8 +48,11 @@ func (c *call) take(req *http.Request) {
 	c.body.Own(req)
 }
 
-// begin finds what the attempts share.
+// begin finds what the attempts share. If options is nil, they are not known yet.
 func (c *call) begin(config *config, options *callOptions) error {
+	if options == nil {
+		options = optionsOf(c.req.Context()) // Value may panic, so c has the body
+	}
 	c.resolve(config, options)
 	if why := c.caller.ended(); why != nil {
 		return &Error{Stop: c.caller.stop(why), Err: interruption(c.caller.Context, why, nil)}
@@ -99,7 +102,14 @@ func (c *call) chooseKey() string {
 	return c.config.keyOf(req)
 }
 
-// end runs on every way out, also when a hook or Base panics.
+// finally runs on every way out, also when a hook or Base panics.
+func (c *call) finally() {
+	defer c.end()
+	defer c.reportPanic()
+	c.endAttempt()
+}
+
+// end releases what the attempts share.
 func (c *call) end() {
 	if c.entry != nil {
 		c.config.partitions.Release(c.entry)
@@ -209,7 +219,7 @@ func (c *call) advance() {
 	c.permit, c.record.Offset = permit, offset
 }
 
-// endAttempt runs on every way out, also when a hook or Base panics.
+// endAttempt releases what the present attempt has.
 func (c *call) endAttempt() {
 	c.permit.release(true)
 	c.next.release(true)
@@ -288,3 +298,33 @@ func (c *call) observe(a Attempt) {
 		c.options.observe(a)
 	}
 }
+
+// report calls the observers, once. An attempt whose response body broke off is
+// reported again only if no attempt follows it.
+func (c *call) report() {
+	broke := c.kind == restCall && !c.sent()
+	if !c.observed || c.reported || broke && c.record.Stop == "" {
+		return
+	}
+	c.reported = true
+	c.observe(c.record)
+}
+
+// reportPanic calls the observers if a hook or Base panicked after the attempt
+// was sent.
+func (c *call) reportPanic() {
+	if !c.sent() || c.reported || !c.observed {
+		return
+	}
+	c.record.Class = Permanent
+	c.stopAt(StopPermanent)
+	if c.record.Response == nil && c.record.Err == nil {
+		c.record.Err = errPanicked
+	}
+	c.report()
+}
+
+var errPanicked = errors.New("awsretry: Base panicked")
+
+// stopAt ends the call with its attempt, even if a retry was planned.
+func (c *call) stopAt(stop Stop) { c.record.Stop, c.record.Delay = stop, 0 }

@@ -15,6 +15,16 @@ import (
 	"example.com/awsretry/internal/retrier"
 )
 
+// exchange makes the request of the attempt and sends it.
+func (c *call) exchange() error {
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	c.send()
+	c.receive()
+	return nil
+}
+
 // prepare makes the request that is sent. The first attempt sends the caller's
 // request itself if nothing in it has to differ.
 func (c *call) prepare() error {

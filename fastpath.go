@@ -11,9 +11,24 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
+// tryFast is RoundTrip where the settings may ask for nothing but sending the
+// request.
+func (c *config) tryFast(req *http.Request) (*http.Response, error) {
+	var f fastPath
+	f.send(c, req)
+	switch {
+	case f.succeeded(req):
+		f.reward(req)
+		return f.resp, nil
+	case f.sent():
+		return f.goOn(req)
+	}
+	return c.roundTrip(req, f.options)
+}
+
 // A fastPath sends a request that needs nothing but sending. Most requests
-// succeed there, without an allocation. If one fails, its call goes on with
-// what the fast path has.
+// succeed there, without an allocation. If one fails, it makes a call that goes on
+// after the attempt.
 type fastPath struct {
 	config   *config      // nil if nothing was sent
 	options  *callOptions // nil if the context has none, or was not asked
@@ -31,7 +46,7 @@ type fastPath struct {
 // more than sending it, and no send token has to be waited for. It is called
 // once.
 func (f *fastPath) send(c *config, req *http.Request) {
-	if c == nil || !c.fastPathAllowed || req.Trailer != nil ||
+	if req.Trailer != nil ||
 		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !f.memory.Remember(req.Body)) {
 		return
 	}
@@ -139,8 +154,10 @@ func (f *fastPath) joinPartition(req *http.Request) (e *partitionEntry) {
 	return f.config.partitionOf(req, nil)
 }
 
-// handOver makes c the call of the request that was sent, after its first attempt.
-func (f *fastPath) handOver(c *call, req *http.Request) {
+// goOn makes the call of the request that was sent, after its first attempt.
+func (f *fastPath) goOn(req *http.Request) (*http.Response, error) {
+	var c call
+	defer c.finally()
 	c.req, c.caller = req, callerOf(req)
 	c.resolve(f.config, nil)
 	c.body.Sent(req, f.memory)
@@ -151,4 +168,9 @@ func (f *fastPath) handOver(c *call, req *http.Request) {
 	c.start(1, past{})
 	c.out, c.own, c.sentBy, c.permit.sendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
 	c.record.Response, c.record.Err = f.resp, f.err
+	c.receive()
+	if !c.conclude() {
+		return c.finish()
+	}
+	return c.run()
 }

@@ -47,7 +47,12 @@ func (t *Transport) newLoop(req *http.Request, detached bool) (*loop, error) {
 	l := &loop{detached: detached}
 	c := &l.call
 	c.kind = loopCall
-	if err := t.begin(c, described, nil); err != nil {
+	config, err := t.resolve()
+	if err != nil {
+		return nil, err
+	}
+	c.take(described)
+	if err := c.begin(config, nil); err != nil {
 		c.end()
 		return nil, err
 	}

@@ -12,6 +12,33 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
+// run makes the present attempt and those that follow it, up to the last.
+func (c *call) run() (*http.Response, error) {
+	for {
+		if err := c.waitTurn(); err != nil {
+			return nil, err
+		}
+		if err := c.exchange(); err != nil {
+			return nil, err
+		}
+		if !c.conclude() {
+			return c.finish()
+		}
+	}
+}
+
+// conclude takes the outcome of the present attempt. It returns true when another
+// attempt is due, which is the present one then.
+func (c *call) conclude() bool {
+	c.classify()
+	c.applyOutcome()
+	if !c.decide() || !c.pause() {
+		return false
+	}
+	c.advance()
+	return true
+}
+
 // decide decides whether another attempt follows, as far as that is known
 // before the delay, and draws the tokens for it. If it returns false, it sets
 // the record's Stop.
