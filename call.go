@@ -14,7 +14,6 @@ import (
 // A call is one RoundTrip: what its attempts share, and the present attempt. It
 // lives on the goroutine's stack.
 type call struct {
-	kind      callKind
 	config    *config
 	req       *http.Request // the caller's; never changed
 	caller    callerContext
@@ -24,6 +23,7 @@ type call struct {
 	attempts  int             // how often the request may be sent
 	outer     bool            // the AWS SDK that made the request retries it
 	observed  bool            // there are observers
+	resumes   bool            // its responses continue a body, whose beginning the caller has
 	patient   bool            // it waits for retry tokens that other calls may put back
 
 	attempt // the present one; a new value for each
@@ -33,14 +33,6 @@ type call struct {
 	invocation string // for SDKHeaders; "" until the first attempt that has them
 	responded  bool   // RoundTrip returns a response
 }
-
-type callKind int
-
-const (
-	wholeCall callKind = iota // a RoundTrip
-	restCall                  // a request for the rest of a response body, which no outer loop retries
-	loopCall                  // another library sends the attempts, see loop
-)
 
 // take makes c the call of req. From here on, end closes the request's body.
 func (c *call) take(req *http.Request) {
@@ -62,7 +54,6 @@ func (c *call) begin(config *config, options *callOptions) error {
 	}
 	c.use(config.partitionOf(c.req, options))
 	c.body.Plan(config.maxBuffer, !c.mayRetry(1))
-	c.key = c.chooseKey()
 	return nil
 }
 
@@ -77,7 +68,6 @@ func (c *call) resolve(config *config, options *callOptions) {
 		c.options = *options
 	}
 	c.observed = config.observe != nil || c.options.observe != nil
-	c.outer = c.kind == wholeCall && !config.nested && awsproto.OuterLoop(c.req)
 	switch c.attempts = config.attempts; {
 	case c.options.maxAttempts > 0:
 		c.attempts = c.options.maxAttempts
@@ -90,7 +80,7 @@ func (c *call) resolve(config *config, options *callOptions) {
 // that http.Client makes of a redirect has that of the request before it.
 func (c *call) chooseKey() string {
 	req := c.req
-	if c.config.keyOf == nil || c.kind != wholeCall || req.Method != http.MethodPost && req.Method != http.MethodPatch || hasKey(req) ||
+	if c.config.keyOf == nil || req.Method != http.MethodPost && req.Method != http.MethodPatch || hasKey(req) ||
 		c.config.prepare == nil && awsproto.Signed(req) {
 		return ""
 	}
@@ -302,7 +292,7 @@ func (c *call) observe(a Attempt) {
 // report calls the observers, once. An attempt whose response body broke off is
 // reported again only if no attempt follows it.
 func (c *call) report() {
-	broke := c.kind == restCall && !c.sent()
+	broke := c.resumes && !c.sent()
 	if !c.observed || c.reported || broke && c.record.Stop == "" {
 		return
 	}

@@ -167,7 +167,7 @@ type peek struct {
 // rest of a body, the caller has the beginning already.
 func (c *call) peekAt(resp *http.Response) *peek {
 	hook := c.config.peek
-	if hook == nil || c.kind != wholeCall || resp.StatusCode/100 != 2 || resp.Body == http.NoBody {
+	if hook == nil || c.resumes || resp.StatusCode/100 != 2 || resp.Body == http.NoBody {
 		return nil
 	}
 	if _, upgraded := resp.Body.(io.Writer); upgraded || !respbody.Readable(resp.Header) || !hook(resp, nil) {
@@ -228,7 +228,7 @@ func (c *call) findDelay() time.Duration {
 	if c.record.Response == nil || !c.record.Class.Retryable() || c.config.ignoreRetryAfter {
 		return 0
 	}
-	if c.config.retryAfter != nil && c.kind != loopCall {
+	if c.config.retryAfter != nil && c.sent() { // which a loop's attempts are not
 		var body []byte
 		if c.ahead != nil {
 			body = c.ahead.Plain(awsproto.MaxErrorBody)
@@ -280,7 +280,7 @@ func (c *call) applyOutcome() {
 	default:
 		c.partition.quota.sawCall()
 	}
-	if c.kind != restCall || c.record.Class.Retryable() { // or else the body releases them
+	if !c.resumes || c.record.Class.Retryable() { // or else the body releases them
 		c.permit.release(c.permit.lent && c.record.Class == Success)
 	}
 	if c.config.shareRetryAfter && 0 < c.record.Asked && c.record.Asked <= c.config.maxRetryAfter {

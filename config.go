@@ -11,6 +11,7 @@ import (
 	"time"
 	"weak"
 
+	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/partitions"
 	"example.com/awsretry/internal/retrier"
@@ -239,6 +240,9 @@ func (c *config) partitionOf(req *http.Request, options *callOptions) *partition
 	}
 	return c.partitions.OfHost(req.URL.Host)
 }
+
+// retriedOutside reports whether the AWS SDK that made the request retries it.
+func (c *config) retriedOutside(req *http.Request) bool { return !c.nested && awsproto.OuterLoop(req) }
 
 // base returns Base or its default.
 func (t *Transport) base() http.RoundTripper {

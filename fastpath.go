@@ -158,7 +158,7 @@ func (f *fastPath) joinPartition(req *http.Request) (e *partitionEntry) {
 func (f *fastPath) goOn(req *http.Request) (*http.Response, error) {
 	var c call
 	defer c.finally()
-	c.req, c.caller = req, callerOf(req)
+	c.req, c.caller, c.outer = req, callerOf(req), f.config.retriedOutside(req)
 	c.resolve(f.config, nil)
 	c.body.Sent(req, f.memory)
 	if f.entry == nil {

@@ -46,7 +46,6 @@ func (t *Transport) newLoop(req *http.Request, detached bool) (*loop, error) {
 	described.Body, described.GetBody, described.Cancel = nil, nil, nil
 	l := &loop{detached: detached}
 	c := &l.call
-	c.kind = loopCall
 	config, err := t.resolve()
 	if err != nil {
 		return nil, err
@@ -222,9 +221,7 @@ func (t *Transport) delayAfter(record Attempt) (time.Duration, error) {
 	if record.Request == nil {
 		record.Request = new(http.Request)
 	}
-	c := call{
-		kind: loopCall, req: record.Request, caller: callerOf(record.Request), attempt: attempt{record: record},
-	}
+	c := call{req: record.Request, caller: callerOf(record.Request), attempt: attempt{record: record}}
 	c.resolve(config, optionsOf(record.Request.Context()))
 	c.record.Number = max(record.Number, 1)
 	c.record.Asked = c.findDelay()

@@ -306,7 +306,7 @@ func (b *resumingBody) request() (*http.Response, error) {
 	var c call
 	defer c.finally()
 	c.take(req)
-	c.kind, c.patient = restCall, b.progress.Offset() > 0
+	c.resumes, c.patient = true, b.progress.Offset() > 0
 	if why := c.caller.ended(); why != nil {
 		return nil, b.fail(b.attempts, c.caller.stop(why), interruption(ctx, why, cause))
 	}

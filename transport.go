@@ -297,9 +297,11 @@ func (config *config) roundTrip(req *http.Request, options *callOptions) (*http.
 	var c call
 	defer c.finally()
 	c.take(req)
+	c.outer = config.retriedOutside(req)
 	if err := c.begin(config, options); err != nil {
 		return nil, err
 	}
+	c.key = c.chooseKey()
 	c.start(1, past{})
 	resp, err := c.run()
 	if config.resume && err == nil {
