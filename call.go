@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/respbody"
 )
@@ -16,7 +17,7 @@ import (
 type call struct {
 	config    *config
 	req       *http.Request // the caller's; never changed
-	caller    callerContext
+	caller    caller.Context
 	options   callOptions     // of the context; the zero value if it has none
 	entry     *partitionEntry // released by end; nil before
 	partition *partition      // of entry
@@ -36,7 +37,7 @@ type call struct {
 
 // take makes c the call of req. From here on, end closes the request's body.
 func (c *call) take(req *http.Request) {
-	c.req, c.caller = req, callerOf(req)
+	c.req, c.caller = req, caller.Of(req)
 	c.body.Own(req)
 }
 
@@ -46,8 +47,8 @@ func (c *call) begin(config *config, options *callOptions) error {
 		options = optionsOf(c.req.Context()) // Value may panic, so c has the body
 	}
 	c.resolve(config, options)
-	if why := c.caller.ended(); why != nil {
-		return &Error{Stop: c.caller.stop(why), Err: interruption(c.caller.Context, why, nil)}
+	if why := c.caller.Ended(); why != nil {
+		return &Error{Stop: c.stopFor(why), Err: interruption(c.caller.Context, why, nil)}
 	}
 	if c.options.fault != nil {
 		return &Error{Stop: StopPermanent, Err: c.options.fault}
@@ -104,7 +105,7 @@ func (c *call) end() {
 	if c.entry != nil {
 		c.config.partitions.Release(c.entry)
 	}
-	c.caller.release()
+	c.caller.Release()
 	c.body.Release(!c.responded) // its Close may panic
 }
 
@@ -136,30 +137,16 @@ func (c *call) longPolls() bool {
 	return false
 }
 
-// sleep sleeps for d. It returns false early if the caller's context ends.
-func (c *call) sleep(d time.Duration) bool {
-	if d <= 0 {
-		return c.caller.ended() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-c.caller.Done():
-	case <-c.caller.cancel:
-	}
-	return false
-}
-
 // interrupted returns the Stop of a call whose context has ended.
-func (c *call) interrupted() Stop { return c.caller.stop(c.caller.ended()) }
+func (c *call) interrupted() Stop { return c.stopFor(c.caller.Ended()) }
 
-// outlivesDeadline reports whether a wait that starts now would not end before
-// the caller's deadline.
-func (c *call) outlivesDeadline(wait time.Duration) bool {
-	deadline, ok := c.caller.Deadline()
-	return ok && !time.Now().Add(wait).Before(deadline)
+// stopFor returns the Stop of a call that ended because of why, which
+// caller.Ended returned.
+func (c *call) stopFor(why error) Stop {
+	if c.caller.TimedOut(why) {
+		return StopDeadline
+	}
+	return StopCanceled
 }
 
 // An attempt is one sending of the request, from the wait for its turn to the
@@ -248,12 +235,12 @@ type past struct {
 // refuse ends the call before its attempt is sent: because the caller's context has
 // ended, or because of an error of Quota.Acquire or RateLimiter.Wait.
 func (c *call) refuse(stop Stop, err error) error {
-	why := c.caller.ended()
+	why := c.caller.Ended()
 	if why == nil && !errors.Is(err, ErrQuotaExceeded) && !errors.Is(err, ErrRateLimited) {
 		why = err
 	}
 	if why != nil {
-		return c.endUnsent(c.caller.stop(why), interruption(c.caller.Context, why, c.before.failure.error()))
+		return c.endUnsent(c.stopFor(why), interruption(c.caller.Context, why, c.before.failure.error()))
 	}
 	if c.before.attempts > 0 && errors.Is(err, errTooLate) {
 		stop = StopDeadline

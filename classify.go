@@ -28,10 +28,10 @@ func (c *call) classifyOutcome() {
 	switch {
 	case c.record.Err == nil:
 		c.record.Class = c.classOf()
-	case c.caller.ended() != nil:
+	case c.caller.Ended() != nil:
 		c.record.Class, c.canceled = Permanent, true
 		if neterr.RequestCanceled(c.record.Err) {
-			c.record.Err = c.caller.ended() // which Request.Cancel does not tell
+			c.record.Err = c.caller.Ended() // which Request.Cancel does not tell
 		}
 	case c.body.Err() != nil:
 		c.record.Class = Permanent
@@ -131,7 +131,7 @@ func (c *call) findCode() string {
 	}
 	switch {
 	case peek == nil:
-	case c.hung && c.caller.ended() == nil:
+	case c.hung && c.caller.Ended() == nil:
 		c.lose(c.own.Explain(context.DeadlineExceeded))
 		return ""
 	case c.hung:
@@ -202,14 +202,14 @@ func (c *call) readsAhead() bool {
 	case !c.mayRetry(1) && !paced, c.before.hung && !c.mayRetry(c.record.Number):
 		return false
 	}
-	return c.body.Quiet(c.caller.waiting(), uploadWait) && (paced || c.body.Replayable())
+	return c.body.Quiet(c.caller.Waiting(), uploadWait) && (paced || c.body.Replayable())
 }
 
 // waitForCode waits until the body is read ahead. What a 2xx hides has no limit:
 // for a large copy, Amazon S3 begins its document at once and ends it after
 // minutes.
 func (c *call) waitForCode(hidden bool) {
-	ctx := c.caller.waiting()
+	ctx := c.caller.Waiting()
 	limit, ok := c.own.Left()
 	if !hidden && (!ok || limit > codeWait) {
 		limit, ok = codeWait, true

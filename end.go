@@ -45,15 +45,15 @@ func (c *call) settleBody() bool {
 	c.ahead.Stop()
 	ctx := c.caller.Context
 	if !c.ahead.Ended() {
-		ctx = c.caller.waiting()
+		ctx = c.caller.Waiting()
 	}
-	return c.ahead.WaitDone(ctx) && (c.ahead.Err() == nil || c.caller.ended() == nil)
+	return c.ahead.WaitDone(ctx) && (c.ahead.Err() == nil || c.caller.Ended() == nil)
 }
 
 // lastError returns the error of a call that returns no response.
 func (c *call) lastError() error {
-	why := c.caller.ended()
-	if why == nil || c.record.Stop != c.caller.stop(why) {
+	why := c.caller.Ended()
+	if why == nil || c.record.Stop != c.stopFor(why) {
 		return neterr.SchemeMismatch(c.record.Err)
 	}
 	err := c.record.Err
@@ -78,7 +78,7 @@ func (c *call) giveUp() {
 // sleepKeeping sleeps for d and keeps the response.
 func (c *call) sleepKeeping(d time.Duration) {
 	defer c.own.Hold()()
-	c.sleep(d)
+	c.caller.Sleep(d)
 }
 
 // keepRecord stores the record of the last attempt for Outcome, in the context

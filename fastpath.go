@@ -7,6 +7,7 @@ import (
 
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/respbody"
 )
@@ -51,7 +52,7 @@ func (f *fastPath) send(c *config, req *http.Request) {
 		return
 	}
 	ctx := req.Context()
-	if ctx.Err() != nil || isClosed(cancelOf(req)) {
+	if ctx.Err() != nil || caller.Canceled(req) {
 		return
 	}
 	if f.options = optionsOf(ctx); f.options != nil {
@@ -158,7 +159,7 @@ func (f *fastPath) joinPartition(req *http.Request) (e *partitionEntry) {
 func (f *fastPath) goOn(req *http.Request) (*http.Response, error) {
 	var c call
 	defer c.finally()
-	c.req, c.caller, c.outer = req, callerOf(req), f.config.retriedOutside(req)
+	c.req, c.caller, c.outer = req, caller.Of(req), f.config.retriedOutside(req)
 	c.resolve(f.config, nil)
 	c.body.Sent(req, f.memory)
 	if f.entry == nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/sdkloop"
 )
 
@@ -88,7 +89,7 @@ func (l *loop) Wait() error {
 	if err := c.waitTurn(); err != nil {
 		return err
 	}
-	if why := c.caller.ended(); why != nil {
+	if why := c.caller.Ended(); why != nil {
 		return c.refuse(StopCanceled, why)
 	}
 	if c.observed {
@@ -221,7 +222,7 @@ func (t *Transport) delayAfter(record Attempt) (time.Duration, error) {
 	if record.Request == nil {
 		record.Request = new(http.Request)
 	}
-	c := call{req: record.Request, caller: callerOf(record.Request), attempt: attempt{record: record}}
+	c := call{req: record.Request, caller: caller.Of(record.Request), attempt: attempt{record: record}}
 	c.resolve(config, optionsOf(record.Request.Context()))
 	c.record.Number = max(record.Number, 1)
 	c.record.Asked = c.findDelay()

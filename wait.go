@@ -31,7 +31,7 @@ func (c *call) acquireInitial(p *permit) error {
 	}
 	ctx := c.caller.Context
 	if c.config.waitTokens {
-		ctx = c.caller.waiting()
+		ctx = c.caller.Waiting()
 	}
 	if err := c.partition.quota.Acquire(ctx, cost); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (c *call) takeSendToken(p *permit) error {
 	limiter, ctx := c.partition.limiter, c.caller.Context
 	var req announced.Request
 	if limiter.pacer.TakesTokens() {
-		ctx, req = c.caller.waiting(), limiter.pacer.Request(c.req)
+		ctx, req = c.caller.Waiting(), limiter.pacer.Request(c.req)
 		if ctx.Err() == nil {
 			if p.sendTime, p.sendToken = limiter.pacer.Take(req); p.sendToken {
 				p.inFlight = true
@@ -114,12 +114,12 @@ func (c *call) waitForGate() error {
 		if !closed {
 			return nil
 		}
-		if c.outlivesDeadline(wait) {
+		if c.caller.Outlives(wait) {
 			return fmt.Errorf("%w: the delay of %v that the service asked for %w",
 				ErrRateLimited, wait.Round(time.Millisecond), errTooLate)
 		}
-		if !c.sleep(wait) {
-			return c.caller.ended()
+		if !c.caller.Sleep(wait) {
+			return c.caller.Ended()
 		}
 	}
 }
