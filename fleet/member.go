@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"example.com/awsretry/fleet/internal/protocol"
-	"example.com/awsretry/internal/pacing"
 	"example.com/awsretry/internal/sharing"
 )
 
@@ -353,11 +352,8 @@ func (m *member) lead(got *protocol.Reply) {
 		return
 	}
 	if m.leader == nil {
-		newLaw := func() pacing.Adopter {
-			law, _ := m.share.NewLaw(time.Unix(0, 0))
-			return law
-		}
-		m.leader = newLeader(newLaw, m.fleet.config.Lease, got)
+		law, _ := m.share.NewLaw(time.Unix(0, 0))
+		m.leader = newLeader(law, m.fleet.config.Lease, got)
 	}
 	m.ledAt = time.Now()
 	m.proposed, m.cut = m.leader.step(got)

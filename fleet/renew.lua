@@ -45,7 +45,7 @@ if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch
     or s.gate > now + 86400000 or math.max(s.rate, s.limit, s.tokens, s.spare) > 1e9 or s.members + s.membersBefore > 1e5 then
   for _, name in ipairs(numbers) do s[name] = 0 end
   s.format, s.epoch, s.pacing, s.leader, s.said = format, string.format('%s %.0f', a.id, server), '', '', ''
-  s.rate, s.tokens, elapsed, now = a.seedRate, math.min(a.seedTokens, a.capacity), 0, 0
+  s.rate, s.limit, s.tokens, elapsed, now = a.seedRate, a.seedRate, math.min(a.seedTokens, a.capacity), 0, 0
   s.next = lease -- those of the key before may be granted until then
 end
 s.now, s.server, s.settings, s.saidAt = now, server, a.settings, math.min(s.saidAt, server)
@@ -54,7 +54,7 @@ if a.pacing ~= '' then s.pacing, s.pacingAt = a.pacing, server end
 local same = s.epoch == a.epoch
 if not same and a.epoch ~= '' then -- the process knows what the store has lost
   s.tokens = math.min(s.tokens, a.seedTokens)
-  if s.rate == 0 then s.rate = a.seedRate end
+  if s.rate == 0 then s.rate, s.limit = a.seedRate, a.seedRate end
 end
 
 -- Sums.

@@ -123,7 +123,7 @@ func (r *renewal) open() {
 	if p.epoch == "" || p.epoch == r.Epoch && p.window < r.Window {
 		*p = partition{
 			format: format, epoch: fmt.Sprintf("%s %.0f", r.ID, r.server),
-			rate: r.SeedRate, tokens: float64(min(r.SeedTokens, r.Capacity)), next: r.Lease,
+			rate: r.SeedRate, limit: r.SeedRate, tokens: float64(min(r.SeedTokens, r.Capacity)), next: r.Lease,
 		}
 		r.elapsed = 0
 	}
@@ -134,7 +134,7 @@ func (r *renewal) open() {
 	if r.same = p.epoch == r.Epoch; !r.same && r.Epoch != "" {
 		p.tokens = min(p.tokens, float64(r.SeedTokens))
 		if p.rate == 0 {
-			p.rate = r.SeedRate
+			p.rate, p.limit = r.SeedRate, r.SeedRate
 		}
 	}
 }
