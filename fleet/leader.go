@@ -13,17 +13,21 @@ import (
 // A leader finds the rate of a fleet: it tells the law what happened and when, as
 // if one process had sent all of it. The round trip of that process is the time
 // until the outcomes of a new rate are known, and its curve the sum of those of
-// the members.
+// the members. Where throttling responses take longer than slowTrip, the law's
+// clock is slower by as much: otherwise the rate would be far too high when the
+// first one comes.
 //
 // A request counts as accepted when its throttling response would be there:
 // other responses may take much longer.
 type leader struct {
-	law   pacing.Adopter
-	curve float64 // that of so many members
+	law    pacing.Adopter
+	curve  float64 // that of so many members
+	slower float64 // times the law's clock is slower than the store's; at least 1
 
 	lease time.Duration
 	now   time.Duration // on the store's clock
 	rate  float64       // 0 until something is throttled
+	least float64       // the lowest rate of the law
 	limit float64       // that the law has found; 0 while it searches
 	trip  time.Duration // of throttled requests, smoothed; 0 if it is not known
 
@@ -32,8 +36,15 @@ type leader struct {
 	rest  float64   // less than an outcome, of which the law has not heard
 	cutAt time.Duration
 
-	// The outcomes since the last cut.
-	accepted, throttled float64
+	// The outcomes since the last cut, and since all processes have heard of it.
+	all, heard outcomes
+}
+
+type outcomes struct{ accepted, throttled float64 }
+
+func (o *outcomes) add(p outcomes) {
+	o.accepted += p.accepted
+	o.throttled += p.throttled
 }
 
 // A sending is requests that were sent at about a time.
@@ -47,13 +58,15 @@ const (
 	// one: members that send less have a flatter curve.
 	leastPart = 10
 
+	slowTrip = time.Second
+
 	// longestTrip is how long a leader waits for the outcomes of requests that
 	// were sent before a cut.
 	longestTrip = time.Minute
 
 	// enough is how many throttled requests show that the rate is far too high, and
 	// leastLeft the part of it that is left at least.
-	enough    = 10
+	enough    = 5
 	leastLeft = 1. / 8
 
 	// mostFed is how many outcomes of a kind a step passes to the law.
@@ -67,13 +80,32 @@ func newLeader(law pacing.Adopter, lease time.Duration, got *protocol.Reply) *le
 		law: law, lease: lease, now: max(duration(got.Now)-lease, 0),
 		rate: got.Rate, limit: got.Limit, trip: duration(min(got.Trip, milliseconds(longestTrip))),
 	}
-	l.cutAt = l.now
-	if l.limit > 0 {
-		l.law.Resume(l.now, l.rate, l.limit)
-	} else if l.rate > 0 {
-		l.law.Begin(l.now, l.rate)
+	l.law.Resume(0, 0, 1)
+	l.least, _ = l.law.Pace()
+	l.cutAt, l.slower = l.now, l.slowness()
+	if l.rate > 0 {
+		l.begin()
 	}
 	return l
+}
+
+// begin begins the law at the rate: on the curve that returns to the limit or,
+// without one, with the search for it.
+func (l *leader) begin() {
+	if l.limit > 0 {
+		l.law.Resume(l.lawTime(l.now), l.rate*l.slower, l.limit*l.slower)
+	} else {
+		l.law.Begin(l.lawTime(l.now), l.rate*l.slower)
+	}
+}
+
+func (l *leader) slowness() float64 { return max(l.trip.Seconds()/slowTrip.Seconds(), 1) }
+
+func (l *leader) lawTime(t time.Duration) time.Duration { return time.Duration(float64(t) / l.slower) }
+
+func (l *leader) pace() float64 {
+	rate, _ := l.law.Pace()
+	return rate / l.slower
 }
 
 // noLaw is that of a leader that has not found a rate.
@@ -85,25 +117,29 @@ func (l *leader) step(got *protocol.Reply) (found protocol.Law, cut bool) {
 	before, was := l.now, l.rate
 	l.now = max(l.now, duration(got.Now))
 	l.measureTrip(&got.Sums)
-	accepted := l.takeAccepted(&got.Sums, before)
+	news := outcomes{l.takeAccepted(&got.Sums, before), got.Throttled}
 	switch {
 	case l.rate > 0:
-		if !l.fall(accepted, got.Throttled) {
-			l.feed(before, accepted, got.Throttled)
+		if !l.fall(news) {
+			l.feed(before, news)
 		}
 	case got.Throttled == 0:
 		return noLaw, false
 	default:
-		l.law.Begin(l.now, accepted/l.lease.Seconds())
+		l.rate, l.slower = news.accepted/l.lease.Seconds(), l.slowness()
+		l.begin()
 	}
-	l.limit = cmp.Or(l.law.Limit(), l.limit)
+	l.rate, l.limit = max(l.pace(), l.least), cmp.Or(l.law.Limit()/l.slower, l.limit)
+	if s := l.slowness(); math.Abs(s-l.slower) > 0.5*l.slower && l.limit > 0 {
+		l.slower = s
+		l.begin()
+	}
 	if n := max(min(l.limit/leastPart, got.Members), 1); math.Abs(n-l.curve) > 0.2*l.curve {
 		l.curve = n
-		l.law.SumOf(l.now, n)
+		l.law.SumOf(l.lawTime(l.now), n)
 	}
-	l.rate, _ = l.law.Pace()
 	if cut = l.rate < 0.97*was || was == 0; cut {
-		l.cutAt, l.accepted, l.throttled = l.now, 0, 0
+		l.cutAt, l.all, l.heard = l.now, outcomes{}, outcomes{}
 	}
 	return protocol.Law{Rate: l.rate, Limit: l.limit, Trip: milliseconds(l.trip)}, cut
 }
@@ -145,14 +181,14 @@ func (l *leader) takeAccepted(news *protocol.Sums, before time.Duration) (n floa
 
 // feed passes outcomes to the law, the accepted ones spread evenly over the time
 // from before in which they came, so that it measures a steady rate.
-func (l *leader) feed(before time.Duration, accepted, throttled float64) {
-	l.rest += accepted
+func (l *leader) feed(before time.Duration, news outcomes) {
+	l.rest += news.accepted
 	n := math.Floor(min(l.rest, mostFed))
 	l.rest = min(l.rest-n, 1)
 	for i := 1.0; i <= n; i++ {
 		l.update(before+time.Duration(float64(l.now-before)*i/n), false)
 	}
-	for range int(min(throttled, mostFed)) {
+	for range int(min(news.throttled, mostFed)) {
 		l.update(l.now, true)
 	}
 }
@@ -162,12 +198,12 @@ func (l *leader) feed(before time.Duration, accepted, throttled float64) {
 func (l *leader) update(at time.Duration, throttled bool) {
 	sent := l.sentBefore(at)
 	if throttled && sent < l.cutAt {
-		l.law.Measure(at, throttled)
+		l.law.Measure(l.lawTime(at), throttled)
 		return
 	}
-	was, _ := l.law.Pace()
-	l.law.Update(at, sent, throttled)
-	if rate, _ := l.law.Pace(); rate < 0.97*was {
+	was := l.pace()
+	l.law.Update(l.lawTime(at), l.lawTime(sent), throttled)
+	if l.pace() < 0.97*was {
 		l.cutAt = at
 	}
 }
@@ -181,14 +217,15 @@ func (l *leader) sentBefore(at time.Duration) time.Duration {
 // fall lowers the rate to what is accepted if a cut left more than 1.5 times as much,
 // and reports whether it did. A process alone, which hears of each outcome at once,
 // would have cut its rate several times.
-func (l *leader) fall(accepted, throttled float64) bool {
-	l.accepted += accepted
-	l.throttled += throttled
-	heard := l.sentBefore(l.now) >= l.cutAt
-	if !heard || l.limit == 0 || throttled == 0 || l.throttled < max(enough, l.accepted/2) {
+func (l *leader) fall(news outcomes) bool {
+	if l.all.add(news); l.sentBefore(l.now) < l.cutAt || l.limit == 0 {
 		return false
 	}
-	l.law.Adopt(l.now, l.rate*max(l.accepted/(l.accepted+l.throttled), leastLeft))
+	if l.heard.add(news); l.heard.throttled < max(enough, l.heard.accepted/2) {
+		return false
+	}
+	share := l.all.accepted / (l.all.accepted + l.all.throttled)
+	l.law.Adopt(l.lawTime(l.now), l.rate*l.slower*max(share, leastLeft))
 	return true
 }
 
