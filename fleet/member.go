@@ -237,7 +237,7 @@ func (m *member) request(usage sharing.Usage) protocol.Request {
 		Sums: m.unsent, Law: m.proposed,
 		Wanted: m.wanted(usage), Unused: m.unused(usage),
 		MaxRate: m.maxRate, Alone: m.failing, Since: milliseconds(min(time.Since(m.lastAt), m.fleet.config.Lease)),
-		Capacity: m.capacity, PerCall: m.perCall, Counted: m.counted,
+		Capacity: m.capacity, PerCall: m.perCall, Traffic: usage.Traffic, Counted: m.counted,
 	}
 	if said := sayLimits(usage.Said); said != m.told {
 		m.told = said
