@@ -64,9 +64,10 @@ const (
 	// were sent before a cut.
 	longestTrip = time.Minute
 
-	// enough is how many throttled requests show that the rate is far too high, and
-	// leastLeft the part of it that is left at least.
-	enough    = 5
+	// enough throttled requests, and again ones after all have heard of the cut,
+	// show that the rate is far too high, and leastLeft of it is left at least.
+	enough    = 10
+	again     = 2
 	leastLeft = 1. / 8
 
 	// mostFed is how many outcomes of a kind a step passes to the law.
@@ -221,7 +222,8 @@ func (l *leader) fall(news outcomes) bool {
 	if l.all.add(news); l.sentBefore(l.now) < l.cutAt || l.limit == 0 {
 		return false
 	}
-	if l.heard.add(news); l.heard.throttled < max(enough, l.heard.accepted/2) {
+	l.heard.add(news)
+	if l.all.throttled < max(enough, l.all.accepted/2) || l.heard.throttled < max(again, l.heard.accepted/2) {
 		return false
 	}
 	share := l.all.accepted / (l.all.accepted + l.all.throttled)
