@@ -11,7 +11,6 @@ import (
 	"time"
 	"weak"
 
-	"example.com/awsretry/internal/gate"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/retrier"
 	"github.com/hashicorp/go-cleanhttp"
@@ -318,12 +317,10 @@ func (c *config) setBuckets(t *Transport) {
 			return l
 		}
 	}
-	spreader, _ := t.Backoff.(gate.Spreader)
 	c.partitions = &partitionTable{
 		size:       cmp.Or(t.MaxPartitions, defaultMaxPartitions),
 		newQuota:   makeQuota,
 		newLimiter: newLimiter,
-		spreader:   spreader,
 		hasLines:   c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
 	}
 	if shares {

@@ -30,9 +30,8 @@ func init() {
 // The caller calls Wait before each attempt, Classify, Settle and Decide after
 // it, and End at the end. A loop is not safe for concurrent use.
 //
-// The fields of the Transport that are about sending have no effect: Base,
-// AttemptTimeout, StallTimeout, MaxBodyBuffer, Prepare, SDKHeaders,
-// NestedRetries, RetryAfter, KeepConnections and Resume.
+// The fields of the Transport that awssdk.Config does not have are about sending
+// and the response body, and have no effect.
 type loop struct {
 	call      call
 	detached  bool // see sdkloop.New

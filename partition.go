@@ -91,7 +91,6 @@ type partitionTable struct {
 	size       int
 	newQuota   func() *Quota
 	newLimiter func() *RateLimiter          // returns nil except in adaptive mode
-	spreader   gate.Spreader                // nil: the random part of a Retry-After is uniform
 	hasLines   bool                         // calls may wait in line
 	newShare   func(*partition) *localShare // of a new partition; nil if no other process shares the buckets
 	joined     func(sharing.Share)          // called without mu for each new share, by the request that uses it first
@@ -185,7 +184,7 @@ func (t *partitionTable) add(name, host string) *partition {
 }
 
 func (t *partitionTable) newPartition(name, host string, limiter *RateLimiter) *partition {
-	return &partition{name: name, host: host, limiter: limiter, gate: gate.Gate{Spreader: t.spreader}}
+	return &partition{name: name, host: host, limiter: limiter}
 }
 
 // mostLooks is how many partitions a new one looks at before it replaces one.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/awsproto"
-	"example.com/awsretry/internal/gate"
+	"example.com/awsretry/internal/jitter"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/respbody"
 )
@@ -75,7 +75,7 @@ func (c *call) nextDelay() time.Duration {
 	if c.record.Asked == 0 {
 		return d
 	}
-	asked := gate.Spread(c.caller.Context, c.config.partitions.spreader, c.record.Asked, c.config.spread.of(c.record.Asked))
+	asked := jitter.Spread(c.caller.Context, c.record.Asked, c.config.spread.of(c.record.Asked))
 	status := c.record.Response.StatusCode
 	if c.config.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
 		return addSaturating(d, asked)

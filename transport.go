@@ -262,13 +262,14 @@ type Transport struct {
 	// Response's body. Nil means no observer.
 	Observe func(Attempt)
 
+	retrying
 	config    atomic.Pointer[config] // nil until the first request
 	resolving sync.Mutex             // guards the making of config
 }
 
-// Retries returns true. The packages of this repository call it, so that retries
-// are not retried.
-func (t *Transport) Retries(retrier.Seal) bool { return true }
+// retrying is embedded in a RoundTripper whose requests are not to be retried by
+// another one of this repository.
+type retrying = retrier.Always
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -364,15 +365,19 @@ type State struct {
 	// off, for RateLimit.Limits.
 	Limits []Limit
 
-	// With Transport.Shared, as of the last grant; zero before the first one.
-	Leased    bool    // the grant is in force: the store answers; in adaptive mode an idle process has none at times
-	Members   int     // how many Transports share the partition, without those that are idle
-	FleetRate float64 // of all of them, in requests per second; 0 if it is not limited
+	Fleet FleetState // with Transport.Shared
+}
 
-	// FleetTokens is how many tokens the retry token bucket of all processes
-	// has, apart from those that each of them has, which are few. Tokens are
-	// those of this process then.
-	FleetTokens int
+// FleetState describes the buckets of all Transports that share a partition, as of
+// the last grant. It is zero before the first one.
+type FleetState struct {
+	Leased  bool    // the grant is in force: the store answers; in adaptive mode an idle process has none at times
+	Members int     // how many Transports share the partition, without those that are idle
+	Rate    float64 // of all of them, in requests per second; 0 if it is not limited
+
+	// Tokens is how many tokens the retry token bucket of all processes has, apart
+	// from those that each of them has, which are few and are State.Tokens.
+	Tokens int
 }
 
 // State returns the state of the named partition. It returns false if no
@@ -417,8 +422,9 @@ func stateOf(p *partition) State {
 	s.Waiting += int(p.heldBack.Load())
 	s.ExpectedWait = max(s.ExpectedWait, s.RetryAfter)
 	if grant := p.share.granted(); grant != nil {
-		s.Leased, s.FleetTokens = time.Now().Before(grant.Until), grant.FleetTokens
-		s.Members, s.FleetRate = grant.Members, grant.FleetRate
+		s.Fleet = FleetState{
+			Leased: time.Now().Before(grant.Until), Members: grant.Members, Rate: grant.FleetRate, Tokens: grant.FleetTokens,
+		}
 	}
 	return s
 }

@@ -174,12 +174,12 @@ func TestChaos(t *testing.T) {
 	took, alone := time.Duration(longest.Load()), time.Duration(longestAlone.Load())
 	t.Logf("each fault about %.1f times; the longest call took %v, without a fleet %v", rounds, took, alone)
 	for name, leased := range map[string]func() bool{
-		"a lease": func() bool { _ = call(t.Context(), tr, host); return stateOf(tr).Leased },
+		"a lease": func() bool { _ = call(t.Context(), tr, host); return stateOf(tr).Fleet.Leased },
 		"a lease of the cluster": func() bool {
 			for i := range hosts {
 				name := fmt.Sprintf("%d.%s", i, host)
 				_ = call(t.Context(), clustered, name)
-				if state, _ := clustered.State(name); !state.Leased {
+				if state, _ := clustered.State(name); !state.Fleet.Leased {
 					return false
 				}
 			}

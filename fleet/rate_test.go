@@ -194,8 +194,8 @@ func (r *run) phase(name string, seconds int, want figures) {
 		r.Errorf("%s: a process renews %.1f times a second, want at most 10", name, renewals)
 	}
 	for _, p := range r.processes {
-		if s := stateOf(p.transport); s.Leased && (s.Members < len(r.processes)-2 || s.Members > len(r.processes)) {
-			r.Errorf("%s: a process knows of %d members, want about %d", name, s.Members, len(r.processes))
+		if s := stateOf(p.transport); s.Fleet.Leased && (s.Fleet.Members < len(r.processes)-2 || s.Fleet.Members > len(r.processes)) {
+			r.Errorf("%s: a process knows of %d members, want about %d", name, s.Fleet.Members, len(r.processes))
 		}
 	}
 }
@@ -223,7 +223,7 @@ func mostInASecond(sent []sending) (most float64) {
 
 func (r *run) leased() (n int) {
 	for _, p := range r.processes {
-		if stateOf(p.transport).Leased {
+		if stateOf(p.transport).Fleet.Leased {
 			n++
 		}
 	}

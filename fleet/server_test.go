@@ -88,7 +88,7 @@ func (m *member) until(t *testing.T, leased bool) {
 	defer func() { t.Logf("leased is %v after %v", leased, time.Since(start).Round(10*time.Millisecond)) }()
 	eventually(t, fmt.Sprintf("leased: %v; %q", leased, m.faults.all()), func() bool {
 		send(t, m.transport)
-		return stateOf(m.transport).Leased == leased
+		return stateOf(m.transport).Fleet.Leased == leased
 	})
 }
 

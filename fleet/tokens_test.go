@@ -62,7 +62,7 @@ func (p *pool) start() *process {
 	send(p, one.transport)
 	p.base.status.Store(status)
 	time.Sleep(time.Second)
-	if s := stateOf(one.transport); !s.Leased || s.Tokens > 2*float {
+	if s := stateOf(one.transport); !s.Fleet.Leased || s.Tokens > 2*float {
 		p.Fatalf("a process that joined a second ago has the state %+v", s)
 	}
 	p.processes = append(p.processes, one)
@@ -241,7 +241,7 @@ func TestTokensAfterClose(t *testing.T) {
 		one := p.processes[0]
 		p.calls(one, 5, 0)
 		time.Sleep(time.Second)
-		if stored, known := p.stored(), stateOf(one.transport).FleetTokens; known != stored {
+		if stored, known := p.stored(), stateOf(one.transport).Fleet.Tokens; known != stored {
 			t.Errorf("the process knows of %d retry tokens in the store, which has %d", known, stored)
 		}
 		one.shared.Close()

@@ -20,6 +20,12 @@ type Retrier interface {
 // A Seal keeps other repositories from implementing Retrier.
 type Seal struct{}
 
+// Always is a Retrier's method that is embedded.
+type Always struct{}
+
+// Retries returns true.
+func (Always) Retries(Seal) bool { return true }
+
 // Retries reports whether rt is a Retrier that retries.
 func Retries(rt http.RoundTripper) bool {
 	r, ok := rt.(Retrier)
