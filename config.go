@@ -88,6 +88,7 @@ type config struct {
 	increment   int
 	capacity    int
 	waitTokens  bool
+	quotaShare  float64
 	failFast    bool
 	limits      func(*http.Response) []Limit // nil except in adaptive mode
 
@@ -289,6 +290,7 @@ func (c *config) setBuckets(t *Transport) {
 	}
 	c.capacity = quota.capacity()
 	c.waitTokens = quota.Wait
+	c.quotaShare = quota.Share
 	c.initialCost = quota.InitialCost
 	c.increment = max(cmp.Or(quota.SuccessIncrement, defaultSuccessIncrement), 0)
 	costs := classicCosts
@@ -301,6 +303,10 @@ func (c *config) setBuckets(t *Transport) {
 		c.failFast, c.limits = limits.FailFast, limits.Limits
 	}
 	shares := t.Shared != nil && (c.capacity > 0 || c.mode == Adaptive || c.shareRetryAfter)
+	makeQuota := func() *Quota { return newQuota(quota, c.costs.ofCall(c.attempts)) }
+	if shares && quota.Share > 0 {
+		makeQuota = func() *Quota { return newPartOfQuota(quota, c.costs.ofCall(c.attempts)) }
+	}
 	newLimiter := func() *RateLimiter { return nil }
 	if c.mode == Adaptive {
 		newLimiter = func() *RateLimiter {
@@ -315,7 +321,7 @@ func (c *config) setBuckets(t *Transport) {
 		}
 	}
 	kind := &partitionKind{
-		newQuota:   func() *Quota { return newQuota(quota, c.costs.ofCall(c.attempts)) },
+		newQuota:   makeQuota,
 		newLimiter: newLimiter,
 	}
 	c.partitions = &partitions.Table[partition]{
@@ -355,14 +361,15 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
 		wake: make(chan struct{}, 1), joined: time.Now(),
 	}
 	s.quotaText = "no quota"
-	if s.firstTokens = s.capacity; s.capacity > 0 {
-		quota := func(capacity, increment int, costs costs) QuotaConfig {
+	if s.firstTokens = min(p.quota.Tokens(), s.capacity); s.capacity > 0 {
+		s.trafficOfCall = c.quotaShare * float64(s.perCall)
+		quota := func(capacity, increment int, share float64, costs costs) QuotaConfig {
 			return QuotaConfig{
-				Capacity: capacity, SuccessIncrement: increment,
+				Capacity: capacity, SuccessIncrement: increment, Share: share,
 				RetryCost: costs.transient, TimeoutCost: costs.timeout, ThrottlingCost: costs.throttling,
 			}
 		}
-		s.quotaText = unusual(quota(s.capacity, c.increment, c.costs), quota(0, defaultSuccessIncrement, classicCosts))
+		s.quotaText = unusual(quota(s.capacity, c.increment, c.quotaShare, c.costs), quota(0, defaultSuccessIncrement, 0, classicCosts))
 	}
 	if p.limiter != nil {
 		p.limiter.pacer.OnLapsed(s.signal)
@@ -438,9 +445,6 @@ func (t *Transport) Validate() error {
 	if t.Shared != nil {
 		if err := t.Shared.Validate(t.Mode); err != nil {
 			fault("Shared: %w", err)
-		}
-		if t.Quota.Share > 0 {
-			fault("Quota.Share is %v; with Shared it must be 0: the bucket is that of all processes", t.Quota.Share)
 		}
 		if t.Quota.InitialCost > 0 {
 			fault("Quota.InitialCost is %d; with Shared it must be 0: each process has few of the tokens at a time, "+

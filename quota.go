@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"example.com/awsretry/internal/recent"
 	"example.com/awsretry/internal/tokens"
@@ -58,7 +59,11 @@ type QuotaConfig struct {
 	// many small processes together allow no more retries than that of one busy
 	// process. A new bucket has the tokens of one call. It must be from 0 to 1. 0
 	// means that the capacity is always Capacity. A Share needs a quota, and cannot
-	// be combined with InitialCost, RefillPerSecond and Transport.Shared.
+	// be combined with InitialCost and RefillPerSecond.
+	//
+	// With Transport.Shared, the calls are those of all processes. For each of them,
+	// the capacity of their bucket is at least what the retries of one call cost,
+	// and at most Capacity.
 	//
 	// A Transport counts every call. A [Quota] used by itself counts calls of
 	// Release, and takes a call to make up to two retries at the greatest of the
@@ -110,6 +115,7 @@ type Quota struct {
 	share     float64         // of the calls that may be retried; 0 if the capacity does not change
 	perCall   int             // tokens that the retries of one call cost, for share
 	calls     *recent.Counter // nil without share
+	seen      *atomic.Int64   // calls, for the Share of a bucket that many processes share; else nil
 	pool      *tokens.Pool    // nil if err is set, and in the zero Quota
 }
 
@@ -138,6 +144,16 @@ func newQuota(c QuotaConfig, perCall int) *Quota {
 	return q
 }
 
+// newPartOfQuota returns the part that one process has of a bucket with a Share: it
+// counts the calls, and begins with the tokens of one.
+func newPartOfQuota(c QuotaConfig, perCall int) *Quota {
+	c.Share = 0
+	q := newQuota(c, perCall)
+	q.seen = new(atomic.Int64)
+	q.takeUpTo(q.Tokens() - perCall)
+	return q
+}
+
 // sizeForCalls returns the capacity with Share.
 func (q *Quota) sizeForCalls() int {
 	calls := max(q.share*float64(q.calls.Count()), 1)
@@ -146,8 +162,11 @@ func (q *Quota) sizeForCalls() int {
 
 // sawCall counts a call for Share.
 func (q *Quota) sawCall() {
-	if q.calls != nil {
+	switch {
+	case q.calls != nil:
 		q.calls.Add()
+	case q.seen != nil:
+		q.seen.Add(1)
 	}
 }
 

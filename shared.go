@@ -39,6 +39,7 @@ type localShare struct {
 	limiter        *RateLimiter // nil except in adaptive mode
 	capacity, cost int          // of a process's retry token bucket, and of a retry at most
 	perCall        int          // what the retries of a call cost at most
+	trafficOfCall  float64      // retry tokens that a call adds to the capacity; 0 if that does not change
 
 	quotaText   string // see Settings
 	firstTokens int    // see FirstTokens
@@ -190,6 +191,9 @@ func (s *localShare) Usage() sharing.Usage {
 	u := sharing.Usage{
 		Tokens: s.quota.Tokens(), RetryAfter: s.retryAfter(),
 		Spared: int(s.spared.Swap(0)), Refused: int(s.refused.Swap(0)), NotSent: int(s.notSent.Swap(0)),
+	}
+	if u.Traffic = -1; s.quota.seen != nil {
+		u.Traffic = s.trafficOfCall * float64(s.quota.seen.Swap(0))
 	}
 	if s.limiter != nil {
 		pacer := s.limiter.pacer
