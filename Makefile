@@ -20,7 +20,7 @@ RACES := $(patsubst %,race/%,$(filter-out interop $(PROGRAMS),$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
 # The modules whose users would notice a change, and the packages of the root among them.
 API_MODULES := otelretry awssdk fleet deliveryqueue retryablehttp
-API_PACKAGES := . ./delivery ./delivery/letters ./poll ./retrylog ./services
+API_PACKAGES := . ./delivery ./delivery/letters ./poll ./retrylog ./retrytest ./services ./statuspage
 # The compiler takes a tenth less time if it collects less garbage, and the linters a quarter. Tests run with Go's default.
 FAST := GOGC=400
 # Some targets compute and others wait, so three at a time keep two processors busy.
@@ -122,7 +122,7 @@ crossvet:
 	@cd tools && for m in $(filter cmd/%,$(MODULES)); do $(FAST) go run ./crossvet -C ../$$m $(COMMAND_PLATFORMS); done
 
 layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually
-	@cd tools && go run ./layers -C .. -allow config.go:transport.go,fastpath.go:transport.go -tests internal/contract
+	@cd tools && go run ./layers -C .. -allow config.go:transport.go,fastpath.go:transport.go
 
 mutate: ## Breaks each rule of docs/SOURCES.md and docs/ARCHITECTURE.md, and names the test that notices (ten minutes); RUN='^REF:.*quota' for some
 	cd tools && go build -o ../bin/mutate ./mutate && ../bin/mutate -C .. -run '$(RUN)'
