@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,7 +80,7 @@ func TestResponses(t *testing.T) {
 // the request after that.
 func TestSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		base := &Base{Script: []Step{{Err: syscall.ECONNRESET}, {Status: 503, Delay: time.Second}, {Status: 200}}}
+		base := &Base{Script: []Step{{Err: io.ErrUnexpectedEOF}, {Status: 503, Delay: time.Second}, {Status: 200}}}
 		begin := time.Now()
 		tr := &awsretry.Transport{
 			Base: base, Backoff: awsretry.Exponential{Initial: 3 * time.Second, Jitter: awsretry.NoJitter},

@@ -45,11 +45,9 @@ func TestInChromium(t *testing.T) {
 	b.Window(1000, 800)
 	b.Scheme("light")
 	show(t, "/?refresh=off")
-	save := func(t *testing.T, name string) {
-		if *picture == "" {
-			return
-		}
-		if err := os.WriteFile(strings.Replace(*picture, ".png", name+".png", 1), b.Picture(), 0o600); err != nil {
+	if *picture != "" { // down to the settings
+		height := chromium.Eval[float64](b, `document.querySelector(".settings").closest("section").getBoundingClientRect().top`)
+		if err := os.WriteFile(*picture, b.Picture(1000, int(height)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +64,6 @@ func TestInChromium(t *testing.T) {
 		if got := chromium.Eval[string](b, background); got != "rgb(244, 245, 247)" {
 			t.Error("the style is not applied:", got)
 		}
-		save(t, "")
 	})
 	t.Run("chart", func(t *testing.T) {
 		for class, least := range map[string]int{"first": 100, "retry": 15, "refused": 10} {
@@ -81,12 +78,16 @@ func TestInChromium(t *testing.T) {
 	t.Run("dark", func(t *testing.T) {
 		b.Scheme("dark")
 		chromium.Eventually(t, "the page is dark", func() bool { return b.Holds(background + ` === "rgb(18, 21, 25)"`) })
-		save(t, "-dark")
+		if text := chromium.Eval[string](b, `getComputedStyle(document.querySelector("h3")).color`); text != "rgb(230, 230, 230)" {
+			t.Error("the text is", text)
+		}
 	})
 	t.Run("400 px", func(t *testing.T) {
 		b.Window(400, 800)
 		fits(t)
-		save(t, "-phone")
+		if chromium.Eval[float64](b, `document.querySelector(".chart").getBoundingClientRect().width`) < 300 {
+			t.Error("the charts are narrow")
+		}
 	})
 	t.Run("quiet", func(t *testing.T) {
 		for _, method := range []string{"Runtime.exceptionThrown", "Runtime.consoleAPICalled"} {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,8 +29,8 @@ func scene(t *testing.T, handle func(*Page)) {
 			after := time.Since(begin)
 			time.Sleep(40 * time.Millisecond)
 			switch {
-			case req.URL.Host == "payments.example" && after > 38*time.Second && after < 52*time.Second:
-				return nil, fmt.Errorf("dial tcp 10.0.0.7:443: connect: %w", syscall.ECONNREFUSED)
+			case req.URL.Host == "payments.example" && after > 52*time.Second:
+				return nil, errors.New("dial tcp 10.0.0.7:443: connect: connection refused")
 			case req.URL.Host == "payments.example" && after > 38*time.Second:
 				return httpfake.Response(req, 503, http.NoBody), nil
 			case req.URL.Host == "maps.example" && after > 57*time.Second:
@@ -40,7 +39,7 @@ func scene(t *testing.T, handle func(*Page)) {
 			return httpfake.Response(req, 200, http.NoBody), nil
 		})
 		var mu sync.Mutex
-		left, full := 100.0, begin.Add(time.Minute)
+		left, full := 1000.0, begin.Add(90*time.Second)
 		paced := &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{
 			Pacing: awsretry.ScaledPacing, Limits: awsretry.ReadLimits,
 		}}
@@ -49,14 +48,15 @@ func scene(t *testing.T, handle func(*Page)) {
 			time.Sleep(25 * time.Millisecond)
 			mu.Lock()
 			defer mu.Unlock()
-			status := 200
+			left -= 1.5
+			resp := httpfake.Response(req, 200, http.NoBody, "X-RateLimit-Limit-Tokens", "1000",
+				"X-RateLimit-Remaining-Tokens", fmt.Sprint(int(left)),
+				"X-RateLimit-Reset-Tokens", fmt.Sprint(time.Until(full).Round(time.Second)))
 			if sent++; sent%40 == 0 {
-				status = 429
+				resp.StatusCode = 400
+				resp.Header.Set("X-Amzn-ErrorType", "ThrottlingException")
 			}
-			left = max(left-0.02, 0)
-			return httpfake.Response(req, status, http.NoBody, "X-RateLimit-Limit-Tokens", "1000",
-				"X-RateLimit-Remaining-Tokens", fmt.Sprint(int(10*left)),
-				"X-RateLimit-Reset-Tokens", fmt.Sprint(time.Until(full).Round(time.Second))), nil
+			return resp, nil
 		})
 		page := New(plain, paced)
 		plain.Observe, paced.Observe = page.Observe, page.Observe

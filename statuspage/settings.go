@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"reflect"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -120,13 +121,15 @@ func exponential(e awsretry.Exponential) string {
 	return strings.TrimSpace("exponential " + strings.Join(set, ", "))
 }
 
-// function returns the name of a function without the path of its package, and
-// of a closure that of the function that made it.
+// closure matches what the compiler adds to the name of the function that made a
+// closure, or bound a method.
+var closure = regexp.MustCompile(`\.func\d+(\.\d+)*|-fm$`)
+
+// function returns the name of a function, without the path of its package.
 func function(v reflect.Value) string {
 	f := runtime.FuncForPC(v.Pointer())
 	if f == nil {
 		return "set"
 	}
-	name, _, _ := strings.Cut(path.Base(f.Name()), ".func")
-	return strings.TrimSuffix(name, "-fm")
+	return closure.ReplaceAllString(path.Base(f.Name()), "")
 }

@@ -4,7 +4,6 @@ package chromium
 import (
 	"bufio"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -208,16 +207,16 @@ func (b *Browser) Scheme(name string) {
 	})
 }
 
-// Picture returns the whole page, also what is outside the window, as a PNG.
-func (b *Browser) Picture() []byte {
+// Picture returns the upper left part of the page as a PNG, also what is outside
+// the window.
+func (b *Browser) Picture(width, height int) []byte {
 	b.t.Helper()
-	var taken struct{ Data string }
-	b.Command(&taken, "Page.captureScreenshot", Values{"format": "png", "captureBeyondViewport": true})
-	png, err := base64.StdEncoding.DecodeString(taken.Data)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return png
+	var taken struct{ Data []byte }
+	b.Command(&taken, "Page.captureScreenshot", Values{
+		"format": "png", "captureBeyondViewport": true,
+		"clip": Values{"x": 0, "y": 0, "width": width, "height": height, "scale": 1},
+	})
+	return taken.Data
 }
 
 // Eventually waits until a condition is true. The number of tries only bounds a
