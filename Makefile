@@ -20,7 +20,7 @@ RACES := $(patsubst %,race/%,$(filter-out interop $(PROGRAMS),$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
 # The modules whose users would notice a change, and the packages of the root among them.
 API_MODULES := otelretry awssdk fleet deliveryqueue retryablehttp
-API_PACKAGES := . ./delivery ./delivery/letters ./poll ./retrylog ./services
+API_PACKAGES := . ./delivery ./delivery/letters ./poll ./retrylog ./retrytest ./services ./statuspage
 # The compiler takes a tenth less time if it collects less garbage, and the linters a quarter. Tests run with Go's default.
 FAST := GOGC=400
 # Some targets compute and others wait, so three at a time keep two processors busy.
@@ -84,7 +84,7 @@ needs: # Says before the work begins what is missing and what will be downloaded
 	@for tool in node npm nginx haproxy; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is not in PATH, so the interop tests that need it do not run"; done
 	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || echo "SKIPPED: neither redis-server nor valkey-server is in PATH, so the tests of fleet that need one do not run"
 	@command -v promtool >/dev/null || echo "SKIPPED: promtool (Debian: prometheus) is not in PATH, so the alert rules and the dashboard are not checked"
-	@command -v chromium >/dev/null || echo "SKIPPED: chromium is not in PATH, so the test of the report in a browser does not run"
+	@command -v chromium >/dev/null || echo "SKIPPED: chromium is not in PATH, so the tests of pages in a browser do not run"
 	@command -v pgbouncer >/dev/null || echo "SKIPPED: pgbouncer is not in PATH, so the test of deliveryqueue through it does not run"
 	@command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || echo "SKIPPED: postgres is neither in PATH nor in /usr/lib/postgresql, so the tests of deliveryqueue on PostgreSQL do not run"
 
@@ -122,7 +122,7 @@ crossvet:
 	@cd tools && for m in $(filter cmd/%,$(MODULES)); do $(FAST) go run ./crossvet -C ../$$m $(COMMAND_PLATFORMS); done
 
 layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually
-	@cd tools && go run ./layers -C .. -allow config.go:transport.go,resume.go:transport.go -tests internal/contract
+	@cd tools && go run ./layers -C .. -allow config.go:transport.go,resume.go:transport.go
 
 mutate: ## Breaks each rule of docs/SOURCES.md and docs/ARCHITECTURE.md, and names the test that notices (ten minutes); RUN='^REF:.*quota' for some
 	cd tools && go build -o ../bin/mutate ./mutate && ../bin/mutate -C .. -run '$(RUN)'
@@ -164,9 +164,12 @@ pictures: ## The pictures of the README and of docs, drawn again
 	cd cmd/awsretry && go run . simulate ../../docs/examples/fleet.yaml --picture $(PICTURES)/fleet.svg
 	cd cmd/awsretry && go run . simulate announced --settings adaptive=scaled,adaptive=scaled+limits --picture $(PICTURES)/limits.svg
 
+screenshot: ## The picture of the status page, taken again; needs chromium
+	CI=true go test -count=1 -run '^TestInChromium$$' ./statuspage -picture $(PICTURES)/statuspage.png
+
 pictures-check: ## Draws the pictures into another folder, and fails if one differs, is missing or is not drawn
 	@drawn=$$(mktemp -d); trap 'rm -rf "$$drawn"' EXIT; $(MAKE) --no-print-directory pictures PICTURES="$$drawn" >/dev/null; \
-		diff -rq docs/pictures "$$drawn" || { echo "docs/pictures is not what make pictures draws: run it, and commit what it changes"; exit 1; }
+		diff -rq --exclude='*.png' docs/pictures "$$drawn" || { echo "docs/pictures is not what make pictures draws: run it, and commit what it changes"; exit 1; }
 
 pairs: ## What simulate --from predicts of 33 pairs of settings, and what they then do (2 minutes)
 	cd interop && PAIRS=all go test -run '^TestPairs$$' -count 1 -v .
@@ -185,4 +188,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures pictures-check fleet-chaos fuzz
+.PHONY: help demo test check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures screenshot pictures-check fleet-chaos fuzz

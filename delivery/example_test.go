@@ -10,16 +10,12 @@ import (
 
 	"example.com/awsretry/delivery"
 	"example.com/awsretry/delivery/letters"
+	"example.com/awsretry/retrytest"
 )
 
 // A message is delivered later, when its endpoint is up again.
 func Example() {
-	up := false
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if !up {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	}))
+	server := httptest.NewServer(retrytest.Statuses(503, 503, 503, 503, 200))
 	defer server.Close()
 	dir, err := os.MkdirTemp("", "letters")
 	if err != nil {
@@ -49,7 +45,6 @@ func Example() {
 		fmt.Println(letter.Method, letter.Status, letter.Attempts, letter.Reason, err)
 	}
 
-	up = true
 	done, err := queue.Redrive(context.Background(), &delivery.Transport{Policy: policy}, letters.RedriveOptions{})
 	fmt.Println(done.Delivered, done.Kept, err)
 	// Output:

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/otelretry"
+	"example.com/awsretry/retrytest"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
@@ -21,20 +21,9 @@ import (
 // quick keeps the examples short. A program does not need it.
 var quick = awsretry.Exponential{Initial: time.Millisecond}
 
-// busyTwice starts a service on loopback that responds to its first two requests
-// with 503.
-func busyTwice() *httptest.Server {
-	var n atomic.Int64
-	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n.Add(1) <= 2 {
-			http.Error(w, "busy", http.StatusServiceUnavailable)
-		}
-	}))
-}
-
 // Metrics for Prometheus, through OpenTelemetry's exporter.
 func ExampleNewTransport_prometheus() {
-	service := busyTwice()
+	service := httptest.NewServer(retrytest.Statuses(503, 503, 200))
 	defer service.Close()
 	registry, err := meteredForPrometheus(service.URL)
 	if err != nil {
@@ -77,7 +66,7 @@ func meteredForPrometheus(url string) (prometheus.Gatherer, error) {
 
 // A span for each attempt, by otelhttp, with its count of resends.
 func ExampleResendCount() {
-	service := busyTwice()
+	service := httptest.NewServer(retrytest.Statuses(503, 503, 200))
 	defer service.Close()
 	spans := tracetest.NewInMemoryExporter()
 	defer otel.SetTracerProvider(otel.GetTracerProvider())

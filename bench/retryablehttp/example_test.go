@@ -2,23 +2,18 @@ package retryablehttp_test
 
 import (
 	"fmt"
-	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/retryablehttp"
+	"example.com/awsretry/retrytest"
 )
 
 // A client that paces its attempts and logs each call that fails.
 func Example() {
-	var requests atomic.Int64
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if requests.Add(1) < 3 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	}))
+	base := retrytest.Statuses(503, 503, 200)
+	service := httptest.NewServer(base)
 	defer service.Close()
 
 	client := retryablehttp.NewClient()
@@ -32,7 +27,7 @@ func Example() {
 		return
 	}
 	defer resp.Body.Close()
-	fmt.Println(resp.Status, "after", requests.Load(), "attempts")
+	fmt.Println(resp.Status, "after", len(base.Sent()), "attempts")
 	// Output:
 	// 200 OK after 3 attempts
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/internal/pacing"
 	"example.com/awsretry/internal/sharing"
@@ -121,7 +120,7 @@ func TestSharedTokensInTheDelay(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			tr := retrying(always(busy))
-			tr.Backoff, tr.MaxAttempts = contract.Delay(time.Second), 2
+			tr.Backoff, tr.MaxAttempts = delayed(time.Second), 2
 			tr.Shared = &store{join: func(share sharing.Share) {
 				share.TakeTokens(1 << 30)
 				if tt.give {
@@ -156,7 +155,7 @@ func TestSharedTokensAfterThrottling(t *testing.T) {
 				time.AfterFunc(100*time.Millisecond, func() { share.AddTokens(10) })
 				share.Grant(sharing.Grant{SpareTokens: 10, Until: time.Now().Add(time.Minute)})
 			}}
-			tr.Backoff, tr.MaxAttempts, tr.Shared = contract.Delay(10*time.Millisecond), 2, s
+			tr.Backoff, tr.MaxAttempts, tr.Shared = delayed(10*time.Millisecond), 2, s
 			sendGet(t, tr).want(t, tt.status, tt.want, tt.took)
 			if u := s.shares[0].Usage(); u.Refused != 1 || u.Spared != tt.spared {
 				t.Errorf("%+v, want %d of 1 refused after throttling", u, tt.spared)

@@ -13,13 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"example.com/awsretry/internal/chromium"
 	"example.com/awsretry/simulate/scenario"
 )
 
 // The page in a real browser: what it draws, and what the mouse and the keyboard
 // do.
 func TestInChromium(t *testing.T) {
-	b := startBrowser(t)
+	b := chromium.Start(t)
 	open := func(t *testing.T, s scenario.Scenario) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "out.html")
@@ -27,24 +28,22 @@ func TestInChromium(t *testing.T) {
 		if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		b.command(nil, "Page.navigate", values{"url": (&url.URL{Scheme: "file", Path: file}).String()})
-		eventually(t, "the page is drawn", func() bool {
-			return b.holds(`location.href.endsWith("out.html") && document.documentElement.dataset.drawn === "yes"`)
+		b.Command(nil, "Page.navigate", chromium.Values{"url": (&url.URL{Scheme: "file", Path: file}).String()})
+		chromium.Eventually(t, "the page is drawn", func() bool {
+			return b.Holds(`location.href.endsWith("out.html") && document.documentElement.dataset.drawn === "yes"`)
 		})
 	}
 	s := lively()
 	const hostile = `<b id="injected">bold</b> ` + "\u0625\u0639\u0627\u062f\u0629"
 	s.Settings[1].Name = hostile
-	b.command(nil, "Emulation.setDeviceMetricsOverride", values{
-		"width": 1200, "height": 1600, "deviceScaleFactor": 1, "mobile": false,
-	})
-	b.scheme("light")
+	b.Window(1200, 1600)
+	b.Scheme("light")
 	open(t, s)
 
 	t.Run("charts", func(t *testing.T) {
 		// A chart for the load of each setting, two for buckets, one for a limiter,
 		// and one for the clients that join of each setting.
-		all := eval[[]map[string]int](b, colorsOfCharts)
+		all := chromium.Eval[[]map[string]int](b, colorsOfCharts)
 		if len(all) != 9 || slices.ContainsFunc(all, func(colors map[string]int) bool { return len(colors) < 4 }) {
 			t.Errorf("the charts have the colors %v, want 9 charts with 4 at least", all)
 		}
@@ -53,40 +52,40 @@ func TestInChromium(t *testing.T) {
 		}
 	})
 	t.Run("text", func(t *testing.T) {
-		if b.holds(`document.getElementById("injected")`) {
+		if b.Holds(`document.getElementById("injected")`) {
 			t.Error("a name became an element")
 		}
-		if got := eval[string](b, `document.querySelectorAll("#charts h3")[1].textContent`); got != hostile {
+		if got := chromium.Eval[string](b, `document.querySelectorAll("#charts h3")[1].textContent`); got != hostile {
 			t.Errorf("the heading is %q", got)
 		}
-		if !b.holds(`document.getElementById("scenario").textContent.includes("max_attempts: 5")`) {
+		if !b.Holds(`document.getElementById("scenario").textContent.includes("max_attempts: 5")`) {
 			t.Error("the scenario is not shown")
 		}
-		if b.holds(`document.documentElement.scrollWidth > innerWidth`) {
+		if b.Holds(`document.documentElement.scrollWidth > innerWidth`) {
 			t.Error("the page is wider than the window")
 		}
 	})
 	t.Run("colors", func(t *testing.T) {
 		const background = `getComputedStyle(document.body).backgroundColor`
-		b.scheme("dark")
-		eventually(t, "the page is dark", func() bool { return b.holds(background + ` === "rgb(22, 25, 29)"`) })
-		eventually(t, "the charts are dark", func() bool {
-			colors := eval[[]map[string]int](b, colorsOfCharts)[0]
+		b.Scheme("dark")
+		chromium.Eventually(t, "the page is dark", func() bool { return b.Holds(background + ` === "rgb(22, 25, 29)"`) })
+		chromium.Eventually(t, "the charts are dark", func() bool {
+			colors := chromium.Eval[[]map[string]int](b, colorsOfCharts)[0]
 			return colors["86,180,233"] >= 50 && colors["59,53,39"] >= 1000
 		})
-		eval[any](b, `(() => {
+		chromium.Eval[any](b, `(() => {
 			const theme = document.getElementById("theme");
 			theme.value = "light";
 			theme.dispatchEvent(new Event("change"));
 		})()`)
-		if !b.holds(background + ` === "rgb(255, 255, 255)"`) {
+		if !b.Holds(background + ` === "rgb(255, 255, 255)"`) {
 			t.Error("the page is dark although the reader wants light")
 		}
 	})
 	t.Run("cursor", func(t *testing.T) {
-		b.mouse("mouseMoved", 0, 0.5, 0)
-		eventually(t, "all charts show the time of the cursor", func() bool {
-			times := eval[[]string](b, timesUnderCursor)
+		mouse(t, b, "mouseMoved", 0, 0.5, 0)
+		chromium.Eventually(t, "all charts show the time of the cursor", func() bool {
+			times := chromium.Eval[[]string](b, timesUnderCursor)
 			return len(times) == 9 && !slices.ContainsFunc(times, func(shown string) bool {
 				d, err := time.ParseDuration(shown)
 				return err != nil || d < 14*time.Second || d > 16*time.Second
@@ -94,16 +93,16 @@ func TestInChromium(t *testing.T) {
 		})
 	})
 	t.Run("zoom", func(t *testing.T) {
-		b.mouse("mouseMoved", 0, 1./3, 0)
-		b.mouse("mousePressed", 0, 1./3, 1)
-		b.mouse("mouseMoved", 0, 0.5, 1)
-		b.mouse("mouseMoved", 0, 2./3, 1)
-		b.mouse("mouseReleased", 0, 2./3, 0)
+		mouse(t, b, "mouseMoved", 0, 1./3, 0)
+		mouse(t, b, "mousePressed", 0, 1./3, 1)
+		mouse(t, b, "mouseMoved", 0, 0.5, 1)
+		mouse(t, b, "mouseMoved", 0, 2./3, 1)
+		mouse(t, b, "mouseReleased", 0, 2./3, 0)
 		const shown = `document.getElementById("range").textContent`
-		eventually(t, "10s to 20s are shown", func() bool { return b.holds(shown + ` === "10s to 20s"`) })
-		b.mouse("mouseMoved", 8, 0.99, 0)
-		eventually(t, "the other charts zoom too", func() bool {
-			return !slices.ContainsFunc(eval[[]string](b, timesUnderCursor), func(shown string) bool {
+		chromium.Eventually(t, "10s to 20s are shown", func() bool { return b.Holds(shown + ` === "10s to 20s"`) })
+		mouse(t, b, "mouseMoved", 8, 0.99, 0)
+		chromium.Eventually(t, "the other charts zoom too", func() bool {
+			return !slices.ContainsFunc(chromium.Eval[[]string](b, timesUnderCursor), func(shown string) bool {
 				d, err := time.ParseDuration(shown)
 				return err != nil || d < 19*time.Second || d > 20500*time.Millisecond
 			})
@@ -112,39 +111,39 @@ func TestInChromium(t *testing.T) {
 			{"reset", "0s to 30s"}, {"in", "7.5s to 22.5s"},
 			{"right", ""}, {"right", ""}, {"right", ""}, {"right", "15s to 30s"},
 		} {
-			eval[any](b, `document.getElementById("`+step.click+`").click()`)
-			if got := eval[string](b, shown); step.want != "" && got != step.want {
+			chromium.Eval[any](b, `document.getElementById("`+step.click+`").click()`)
+			if got := chromium.Eval[string](b, shown); step.want != "" && got != step.want {
 				t.Errorf("%s shows %s, want %s", step.click, got, step.want)
 			}
 		}
 	})
 	t.Run("names", func(t *testing.T) {
 		const name = `document.querySelectorAll(".u-legend .u-series th")[4]`
-		before := eval[string](b, name+`.getAttribute("aria-pressed")`)
-		eval[any](b, name+`.focus()`)
+		before := chromium.Eval[string](b, name+`.getAttribute("aria-pressed")`)
+		chromium.Eval[any](b, name+`.focus()`)
 		for _, kind := range []string{"keyDown", "keyUp"} {
-			b.command(nil, "Input.dispatchKeyEvent", values{
+			b.Command(nil, "Input.dispatchKeyEvent", chromium.Values{
 				"type": kind, "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13,
 			})
 		}
-		if after := eval[string](b, name+`.getAttribute("aria-pressed")`); before != "false" || after != "true" {
+		if after := chromium.Eval[string](b, name+`.getAttribute("aria-pressed")`); before != "false" || after != "true" {
 			t.Errorf("the curve is shown: %s, then %s", before, after)
 		}
 	})
 	t.Run("copy", func(t *testing.T) {
-		eval[any](b, `document.getElementById("copy").click()`)
-		eventually(t, "the scenario is selected", func() bool {
-			return b.holds(`document.getElementById("copied").textContent !== "" &&
+		chromium.Eval[any](b, `document.getElementById("copy").click()`)
+		chromium.Eventually(t, "the scenario is selected", func() bool {
+			return b.Holds(`document.getElementById("copied").textContent !== "" &&
 				String(getSelection()).includes("name: lively")`)
 		})
 	})
 	t.Run("quiet", func(t *testing.T) {
 		for _, method := range []string{"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"} {
-			if all := b.heard(method); len(all) > 0 {
+			if all := b.Heard(method); len(all) > 0 {
 				t.Errorf("%s: %s", method, all)
 			}
 		}
-		for _, request := range b.heard("Network.requestWillBeSent") {
+		for _, request := range b.Heard("Network.requestWillBeSent") {
 			if !strings.Contains(request, `"url":"file:///`) && !strings.Contains(request, `"url":"about:blank"`) {
 				t.Errorf("a request: %.300s", request)
 			}
@@ -152,13 +151,13 @@ func TestInChromium(t *testing.T) {
 	})
 	// A run of a second with nothing but its load. The first page has to be gone.
 	t.Run("hardly anything", func(t *testing.T) {
-		b.command(nil, "Page.navigate", values{"url": "about:blank"})
-		eventually(t, "the page is empty", func() bool { return b.holds(`location.href === "about:blank"`) })
+		b.Command(nil, "Page.navigate", chromium.Values{"url": "about:blank"})
+		chromium.Eventually(t, "the page is empty", func() bool { return b.Holds(`location.href === "about:blank"`) })
 		s := lively()
 		s.Name, s.About, s.Events, s.Duration = "", "", nil, seconds(1)
 		s.Settings = []scenario.Setting{{Use: scenario.UseNone}}
 		open(t, s)
-		if colors := eval[[]map[string]int](b, colorsOfCharts); len(colors) != 1 || len(colors[0]) < 4 {
+		if colors := chromium.Eval[[]map[string]int](b, colorsOfCharts); len(colors) != 1 || len(colors[0]) < 4 {
 			t.Errorf("the chart has the colors %v", colors)
 		}
 	})
@@ -167,7 +166,7 @@ func TestInChromium(t *testing.T) {
 		var reached atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
 		defer server.Close()
-		fetched := eval[string](b, `fetch("`+server.URL+`").then(() => "yes", () => "no")`)
+		fetched := chromium.Eval[string](b, `fetch("`+server.URL+`").then(() => "yes", () => "no")`)
 		if fetched != "no" || reached.Load() != 0 {
 			t.Errorf("fetched: %s, %d requests", fetched, reached.Load())
 		}
@@ -191,37 +190,17 @@ const (
 	})`
 )
 
-// eventually waits until a condition is true. The number of tries only bounds a
-// test that fails.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for range 600 {
-		if condition() {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatalf("not so: %s", what)
-}
-
 // mouse scrolls to a chart and moves the mouse to a part of its width, with so
 // many buttons held down, or presses or releases the button there.
-func (b *browser) mouse(kind string, chart int, part float64, buttons int) {
-	b.t.Helper()
-	at := eval[[]float64](b, fmt.Sprintf(`(() => {
+func mouse(t *testing.T, b *chromium.Browser, kind string, chart int, part float64, buttons int) {
+	t.Helper()
+	at := chromium.Eval[[]float64](b, fmt.Sprintf(`(() => {
 		const e = document.querySelectorAll(".u-over")[%d];
 		e.scrollIntoView({ block: "center" });
 		const r = e.getBoundingClientRect();
 		return [r.x + r.width * %v, r.y + r.height / 2];
 	})()`, chart, part))
-	b.command(nil, "Input.dispatchMouseEvent", values{
+	b.Command(nil, "Input.dispatchMouseEvent", chromium.Values{
 		"type": kind, "x": at[0], "y": at[1], "button": "left", "buttons": buttons, "clickCount": 1,
-	})
-}
-
-// scheme sets whether the system is light or dark.
-func (b *browser) scheme(name string) {
-	b.command(nil, "Emulation.setEmulatedMedia", values{
-		"features": []values{{"name": "prefers-color-scheme", "value": name}},
 	})
 }

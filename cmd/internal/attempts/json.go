@@ -7,13 +7,14 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/cmd/internal/term"
+	"example.com/awsretry/retrylog"
 )
 
 // JSON returns an observer that writes each attempt to w on a line: the record
-// that awsretry.LogAllTo logs, and what more adds to it.
+// that package retrylog logs, and what more adds to it.
 func JSON(w io.Writer, more func(awsretry.Attempt) []slog.Attr) func(awsretry.Attempt) {
 	h := &handler{Handler: slog.NewJSONHandler(term.Escape(w), &slog.HandlerOptions{Level: slog.LevelDebug})}
-	log := awsretry.LogAllTo(slog.New(h))
+	log := retrylog.Config{Logger: slog.New(h), All: true}.Observer()
 	return func(a awsretry.Attempt) {
 		h.more = more(a)
 		log(a)

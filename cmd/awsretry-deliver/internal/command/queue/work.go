@@ -71,7 +71,7 @@ const countRest = 20
 // countTimeout is how long counting what is left may take.
 const countTimeout = 5 * time.Second
 
-func (c *command) runWork(ctx context.Context) error {
+func (c *command) runWork(ctx context.Context, _ []string) error {
 	// SIGPIPE or SIGHUP would end the process in the middle of attempts, which
 	// would then be made again. SIGPIPE cannot end ctx, because connections
 	// raise it too.

@@ -40,9 +40,6 @@ func newReport(s term.Streams, t *awsretry.Transport, settings awsretry.Settings
 	asJSON bool) *report {
 	r := &report{Printer: printer.New(s, s.Err, asJSON, nil), transport: t, settings: settings,
 		partition: strings.ToLower(req.URL.Host), start: time.Now()}
-	if t.Partition != nil {
-		r.partition = t.Partition(req)
-	}
 	if asJSON {
 		r.observed = attempts.JSON(s.Err, r.more)
 		return r
@@ -80,9 +77,6 @@ func (r *report) rules() string {
 	}
 	if r.transport.AttemptTimeout > 0 {
 		text += fmt.Sprintf(" of %v", r.transport.AttemptTimeout)
-	}
-	if r.transport.Partition != nil {
-		text += fmt.Sprintf(", partition %q", r.partition)
 	}
 	return text
 }
@@ -267,11 +261,11 @@ func (r *report) reason(a awsretry.Attempt) string {
 var reasons = map[awsretry.Stop]string{
 	awsretry.StopPermanent:   "another attempt would fail as well: the request, or what it asks for, has to change",
 	awsretry.StopMaxAttempts: "all attempts are used up (see --max-attempts)",
-	awsretry.StopQuota:       "the retry token bucket has too few tokens for another retry (see --quota)",
+	awsretry.StopQuota:       "the retry token bucket has too few tokens for another retry",
 	awsretry.StopDeadline:    "--timeout has passed, or would before the next attempt",
 	awsretry.StopCanceled:    "the request was canceled",
 	awsretry.StopBody:        "the body cannot be sent again: of standard input, 1 MiB is buffered; -d @FILE has no such limit",
 	awsretry.StopRetryAfter:  "the service asks for a longer delay than --max-retry-after allows",
-	awsretry.StopRateLimit:   "the rate limiter has no send token (--fail-fast)",
+	awsretry.StopRateLimit:   "the rate limiter has no send token",
 	awsretry.StopOuterRetry:  "its Amz-Sdk-Request header says that an AWS SDK retries it",
 }

@@ -4,6 +4,8 @@ package simulate
 
 import (
 	"context"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -187,7 +189,9 @@ func (c *command) show(result *engine.Result) error {
 }
 
 func (c *command) simulate(ctx context.Context, of scenario.Scenario) (*engine.Result, error) {
-	defer collectLess()()
+	if os.Getenv("GOGC") == "" { // it is expensive to scan many small stacks
+		defer debug.SetGCPercent(debug.SetGCPercent(200))
+	}
 	progress, done := c.progress()
 	defer done()
 	result, err := engine.Run(ctx, of, engine.Options{Getenv: c.Getenv, Progress: progress})

@@ -1,4 +1,5 @@
-package report
+// Package chromium tests pages in a Chromium without a window.
+package chromium
 
 import (
 	"bufio"
@@ -13,9 +14,9 @@ import (
 	"time"
 )
 
-// A browser is a Chromium without a window. It speaks the Chrome DevTools
-// Protocol over a pipe: JSON objects that end with a zero byte.
-type browser struct {
+// A Browser is a Chromium with one page. It speaks the Chrome DevTools Protocol
+// over a pipe: JSON objects that end with a zero byte.
+type Browser struct {
 	t       *testing.T
 	in      io.Writer
 	out     *bufio.Reader
@@ -33,9 +34,9 @@ type reply struct {
 	Error  *struct{ Message string }
 }
 
-// startBrowser starts Chromium with an empty page. It skips the test if there is
-// none.
-func startBrowser(t *testing.T) *browser {
+// Start starts Chromium with an empty page. It skips the test if there is none.
+// Chromium ends with the test.
+func Start(t *testing.T) *Browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -44,7 +45,7 @@ func startBrowser(t *testing.T) *browser {
 		}
 		t.Skip("SKIPPED: chromium is not in PATH")
 	}
-	profile, err := os.MkdirTemp("", "report")
+	profile, err := os.MkdirTemp("", "chromium")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func startBrowser(t *testing.T) *browser {
 	}
 	commands.Close()
 	answers.Close()
-	b := &browser{t: t, in: in, out: bufio.NewReader(out)}
+	b := &Browser{t: t, in: in, out: bufio.NewReader(out)}
 	t.Cleanup(func() {
 		b.try(nil, "Browser.close", nil)
 		cmd.Wait()
@@ -80,11 +81,11 @@ func startBrowser(t *testing.T) *browser {
 	var targets struct {
 		TargetInfos []struct{ TargetID, Type string }
 	}
-	b.command(&targets, "Target.getTargets", nil)
+	b.Command(&targets, "Target.getTargets", nil)
 	for _, target := range targets.TargetInfos {
 		if target.Type == "page" {
 			var attached struct{ SessionID string }
-			b.command(&attached, "Target.attachToTarget", values{"targetId": target.TargetID, "flatten": true})
+			b.Command(&attached, "Target.attachToTarget", Values{"targetId": target.TargetID, "flatten": true})
 			b.session = attached.SessionID
 		}
 	}
@@ -92,32 +93,33 @@ func startBrowser(t *testing.T) *browser {
 		t.Fatalf("no page: %+v", targets)
 	}
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
-		b.command(nil, domain+".enable", nil)
+		b.Command(nil, domain+".enable", nil)
 	}
 	return b
 }
 
-type values map[string]any
+// Values are the parameters of a command.
+type Values map[string]any
 
 var errGone = errors.New("the browser has ended")
 
-// command sends a command and decodes the answer into result, unless that is
+// Command sends a command and decodes the answer into result, unless that is
 // nil.
-func (b *browser) command(result any, method string, params values) {
+func (b *Browser) Command(result any, method string, params Values) {
 	b.t.Helper()
 	if err := b.try(result, method, params); err != nil {
 		b.t.Fatalf("%s: %v", method, err)
 	}
 }
 
-// try is command with its error. It keeps the events that come before the
+// try is Command with its error. It keeps the events that come before the
 // answer.
-func (b *browser) try(result any, method string, params values) error {
+func (b *Browser) try(result any, method string, params Values) error {
 	if params == nil {
-		params = values{}
+		params = Values{}
 	}
 	b.last++
-	request := values{"id": b.last, "method": method, "params": params}
+	request := Values{"id": b.last, "method": method, "params": params}
 	if b.session != "" {
 		request["sessionId"] = b.session
 	}
@@ -151,15 +153,15 @@ func (b *browser) try(result any, method string, params values) error {
 	}
 }
 
-// eval evaluates an expression in the page, waits for it if it is a promise, and
+// Eval evaluates an expression in the page, waits for it if it is a promise, and
 // decodes its value.
-func eval[T any](b *browser, expression string) T {
+func Eval[T any](b *Browser, expression string) T {
 	b.t.Helper()
 	var r struct {
 		Result           struct{ Value T }
 		ExceptionDetails *struct{ Exception struct{ Description string } }
 	}
-	b.command(&r, "Runtime.evaluate", values{
+	b.Command(&r, "Runtime.evaluate", Values{
 		"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true,
 	})
 	if r.ExceptionDetails != nil {
@@ -168,20 +170,20 @@ func eval[T any](b *browser, expression string) T {
 	return r.Result.Value
 }
 
-// holds reports whether an expression is true in the page. While the browser goes
+// Holds reports whether an expression is true in the page. While the browser goes
 // from one page to another, it is not.
-func (b *browser) holds(expression string) bool {
+func (b *Browser) Holds(expression string) bool {
 	var r struct{ Result struct{ Value any } }
-	err := b.try(&r, "Runtime.evaluate", values{"expression": expression, "returnByValue": true})
+	err := b.try(&r, "Runtime.evaluate", Values{"expression": expression, "returnByValue": true})
 	if errors.Is(err, errGone) {
 		b.t.Fatal(err)
 	}
 	return err == nil && r.Result.Value == true
 }
 
-// heard returns the events with a method so far.
-func (b *browser) heard(method string) []string {
-	eval[int](b, "1") // reads what the browser has said
+// Heard returns the events with a method so far.
+func (b *Browser) Heard(method string) []string {
+	Eval[int](b, "1") // reads what the browser has said
 	var all []string
 	for _, e := range b.events {
 		if e.Method == method {
@@ -189,4 +191,43 @@ func (b *browser) heard(method string) []string {
 		}
 	}
 	return all
+}
+
+// Window sets the size of the window.
+func (b *Browser) Window(width, height int) {
+	b.Command(nil, "Emulation.setDeviceMetricsOverride", Values{
+		"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false,
+	})
+}
+
+// Scheme sets whether the system is light or dark.
+func (b *Browser) Scheme(name string) {
+	b.Command(nil, "Emulation.setEmulatedMedia", Values{
+		"features": []Values{{"name": "prefers-color-scheme", "value": name}},
+	})
+}
+
+// Picture returns the upper left part of the page as a PNG, also what is outside
+// the window.
+func (b *Browser) Picture(width, height int) []byte {
+	b.t.Helper()
+	var taken struct{ Data []byte }
+	b.Command(&taken, "Page.captureScreenshot", Values{
+		"format": "png", "captureBeyondViewport": true,
+		"clip": Values{"x": 0, "y": 0, "width": width, "height": height, "scale": 1},
+	})
+	return taken.Data
+}
+
+// Eventually waits until a condition is true. The number of tries only bounds a
+// test that fails.
+func Eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for range 600 {
+		if condition() {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("not so: %s", what)
 }

@@ -1,4 +1,6 @@
-package contract
+// Package vectors reads examples of the AWS documents and test cases of the AWS
+// SDKs, and compares what a retry loop does with them.
+package vectors
 
 import (
 	"encoding/json"
@@ -7,8 +9,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"example.com/awsretry"
 )
 
 // A Vector is one call, or several calls with the same buckets, of
@@ -17,20 +17,20 @@ import (
 type Vector struct {
 	Name        string
 	Source      string // where the AWS SDKs publish it, or "derived" from their rules
-	Mode        awsretry.Mode
-	Revision    awsretry.Revision
+	Mode        string // an awsretry.Mode
+	Revision    int    // an awsretry.Revision
 	MaxAttempts int
 	MaxBackoff  Duration // 0 means the default
 	Capacity    int
 	Target      string
-	VectorCall
-	Calls      []VectorCall // in place of the one call
-	Concurrent bool         // the Calls begin at the same time
-	Left       int          // tokens after concurrent calls
+	Call
+	Calls      []Call // in place of the one call
+	Concurrent bool   // the Calls begin at the same time
+	Left       int    // tokens after concurrent calls
 }
 
-// A VectorCall is one call of a Vector.
-type VectorCall struct {
+// A Call is one call of a Vector.
+type Call struct {
 	Answers []struct {
 		Status int
 		Header map[string]string
@@ -39,7 +39,7 @@ type VectorCall struct {
 	Pauses []Duration // before each retry
 	End    Duration   // of a long poll, before its response is returned
 	Tokens []int      // after each decision; nil means any
-	Stop   awsretry.Stop
+	Stop   string
 	Status int
 }
 
@@ -60,11 +60,11 @@ type Trace struct {
 	Start  time.Time
 	Sent   []time.Time
 	Tokens []int // after each decision
-	Stop   awsretry.Stop
+	Stop   string
 }
 
-// ReadVectors returns the vectors of a file.
-func ReadVectors(t *testing.T, name string) []Vector {
+// Read returns the vectors of a file.
+func Read(t *testing.T, name string) []Vector {
 	t.Helper()
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -79,7 +79,7 @@ func ReadVectors(t *testing.T, name string) []Vector {
 
 // Test makes the calls of v with play, and compares what was seen of them. It
 // calls tokens for what is left in the retry token bucket at the end.
-func (v Vector) Test(t *testing.T, play func(VectorCall) Trace, tokens func() int) {
+func (v Vector) Test(t *testing.T, play func(Call) Trace, tokens func() int) {
 	var calls sync.WaitGroup
 	for _, c := range v.Calls {
 		if v.Concurrent {
@@ -89,7 +89,7 @@ func (v Vector) Test(t *testing.T, play func(VectorCall) Trace, tokens func() in
 		}
 	}
 	if v.Calls == nil {
-		v.compare(t, play(v.VectorCall))
+		v.compare(t, play(v.Call))
 	}
 	calls.Wait()
 	if got := tokens(); v.Concurrent && got != v.Left {
@@ -97,7 +97,7 @@ func (v Vector) Test(t *testing.T, play func(VectorCall) Trace, tokens func() in
 	}
 }
 
-func (c VectorCall) compare(t *testing.T, got Trace) {
+func (c Call) compare(t *testing.T, got Trace) {
 	ended := time.Now()
 	if len(got.Sent) != len(c.Answers) {
 		t.Errorf("%d attempts, want %d", len(got.Sent), len(c.Answers))
