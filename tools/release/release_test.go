@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	gopath "path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,9 @@ const (
 	newPath    = "release.example/Who/go-retries"
 	newVersion = "v0.4.0-rc.1"
 )
+
+// nested are the modules of the programs in testdata/user, but for the root.
+var nested = []string{"awssdk", "fleet", "otelretry", "deliveryqueue", "retryablehttp"}
 
 // TestFreshUser takes the modules of a release as a module of a user does: from
 // the proxy that is written, without a replace directive. It builds and runs
@@ -49,9 +53,7 @@ func TestFreshUser(t *testing.T) {
 	// a module at each prefix of a path too, and would wait for the network. With
 	// -trimpath, they are compiled once, wherever they are.
 	cache := strings.TrimSpace(run(t, ".", nil, "go", "env", "GOMODCACHE"))
-	for _, name := range []string{".", "awssdk", "fleet", "otelretry", "deliveryqueue", "retryablehttp", "cmd/awsretry", "cmd/awsretry-deliver"} {
-		run(t, filepath.Join(repository, name), nil, "go", "list", "-deps", "./...") // downloads what the cache lacks
-	}
+	fillCache(t, filepath.Join(dir, "replaced"), oldPath)
 	user, bin := filepath.Join(dir, "user"), filepath.Join(dir, "bin")
 	env := []string{
 		"GOMODCACHE=" + filepath.Join(dir, "modules"),
@@ -59,18 +61,10 @@ func TestFreshUser(t *testing.T) {
 		"GOSUMDB=off", "GOWORK=off", "GOBIN=" + bin,
 		"GOFLAGS=-mod=mod -modcacherw -trimpath -buildvcs=false",
 	}
-	err = fs.WalkDir(os.DirFS("testdata/user"), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		return copyFile(filepath.Join("testdata/user", name), filepath.Join(user, name), newRenamer(oldPath, newPath), newVersion)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	copyUser(t, user, newRenamer(oldPath, newPath))
 	run(t, user, env, "go", "mod", "init", "user.example/program")
 	get := []string{"get", newPath + "@" + newVersion}
-	for _, name := range []string{"awssdk", "fleet", "otelretry", "deliveryqueue", "retryablehttp"} {
+	for _, name := range nested {
 		get = append(get, newPath+"/"+name+"@"+newVersion)
 	}
 	run(t, user, env, "go", get...)
@@ -91,6 +85,42 @@ func TestFreshUser(t *testing.T) {
 		if got := run(t, user, env, filepath.Join(bin, command), "--version"); !strings.Contains(got, newVersion) {
 			t.Errorf("%s --version printed %q, want %s in it", command, got, newVersion)
 		}
+	}
+}
+
+// fillCache downloads what the programs and the commands need of other modules,
+// unless it is in the cache.
+func fillCache(t *testing.T, dir, oldPath string) {
+	t.Helper()
+	copyUser(t, dir, newRenamer(oldPath, oldPath))
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, nil, "go", "mod", "init", "user.example/program")
+	for _, name := range append([]string{""}, nested...) {
+		path := gopath.Join(oldPath, name)
+		run(t, dir, nil, "go", "mod", "edit", "-require="+path+"@v0.0.0", "-replace="+path+"="+filepath.Join(root, name))
+	}
+	env := []string{"GOFLAGS=-mod=mod", "GOWORK=off"}
+	run(t, dir, env, "go", "list", "-deps", "./...")
+	run(t, dir, env, "go", "mod", "graph")
+	for _, command := range []string{"awsretry", "awsretry-deliver"} {
+		run(t, filepath.Join(root, "cmd", command), nil, "go", "list", "-deps", "./...")
+	}
+}
+
+// copyUser copies the programs of testdata/user.
+func copyUser(t *testing.T, dir string, rename renamer) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS("testdata/user"), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		return copyFile(filepath.Join("testdata/user", name), filepath.Join(dir, name), rename, newVersion)
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
