@@ -122,7 +122,7 @@ crossvet:
 	@cd tools && for m in $(filter cmd/%,$(MODULES)); do $(FAST) go run ./crossvet -C ../$$m $(COMMAND_PLATFORMS); done
 
 layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually
-	@cd tools && go run ./layers -C .. -allow config.go:transport.go,resume.go:transport.go
+	@cd tools && go run ./layers -C .. -allow config.go:transport.go,fastpath.go:transport.go
 
 mutate: ## Breaks each rule of docs/SOURCES.md and docs/ARCHITECTURE.md, and names the test that notices (ten minutes); RUN='^REF:.*quota' for some
 	cd tools && go build -o ../bin/mutate ./mutate && ../bin/mutate -C .. -run '$(RUN)'
@@ -169,7 +169,7 @@ cover: ## Statement coverage of the library, and what is not covered
 	@go test -coverpkg=./... -coverprofile=coverage.out ./...
 	@go tool cover -func=coverage.out | awk '$$3 != "100.0%"'
 
-fleet-chaos: ## Ten minutes of faults of a server that a fleet shares through
+fleet-chaos: ## Ten minutes of faults of a server, a cluster and a process of a fleet
 	cd fleet && go test -count 1 -run 'TestChaos$$' -chaos 10m -timeout 15m .
 
 bench: ## What each library adds to a request; go run ./service, ./fleet and ./pacing in bench measure more
