@@ -11,7 +11,9 @@ import (
 	"time"
 	"weak"
 
+	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/partitions"
 	"example.com/awsretry/internal/retrier"
 	"github.com/hashicorp/go-cleanhttp"
 )
@@ -33,6 +35,7 @@ func defaultAttempts(m Mode) int {
 }
 
 const (
+	defaultMaxPartitions = 1024
 	defaultMaxBodyBuffer = 1 << 20
 	defaultMaxRetryAfter = time.Minute
 
@@ -90,7 +93,8 @@ type config struct {
 	limits      func(*http.Response) []Limit // nil except in adaptive mode
 
 	partitionName func(*http.Request) string
-	partitions    *partitionTable
+	partitions    *partitions.Table[partition]
+	shared        bool // many processes share the buckets
 
 	fastPathAllowed bool // for a first attempt
 	resume          bool
@@ -226,21 +230,20 @@ func (c *config) mayHang(ctx context.Context) bool {
 }
 
 // partitionOf returns the partition of a request. The caller must release it.
-func (c *config) partitionOf(req *http.Request, options *callOptions) *partition {
+func (c *config) partitionOf(req *http.Request, options *callOptions) *partitionEntry {
 	switch {
 	case options != nil && options.hasPartition:
-		return c.partitions.get(options.partition, "")
+		return c.partitions.Get(options.partition)
 	case c.partitionName != nil:
-		return c.partitions.get(c.partitionName(req), "")
+		return c.partitions.Get(c.partitionName(req))
 	case req.URL == nil:
-		return c.partitions.get("", "")
+		return c.partitions.Get("")
 	}
-	host := req.URL.Host
-	if p := c.partitions.recent.Load(); p != nil && p.host == host && host != "" && c.partitions.hold(p) {
-		return p
-	}
-	return c.partitions.get(strings.ToLower(host), host)
+	return c.partitions.OfHost(req.URL.Host)
 }
+
+// retriedOutside reports whether the AWS SDK that made the request retries it.
+func (c *config) retriedOutside(req *http.Request) bool { return !c.nested && awsproto.OuterLoop(req) }
 
 // base returns Base or its default.
 func (t *Transport) base() http.RoundTripper {
@@ -309,24 +312,27 @@ func (c *config) setBuckets(t *Transport) {
 		newLimiter = func() *RateLimiter {
 			l := NewRateLimiter(limits)
 			if shares {
-				l.share()
+				l.pacer.Share()
 				if rate := t.Shared.FirstRate(); rate > 0 {
-					l.alone(rate)
+					l.pacer.Alone(rate)
 				}
 			}
 			return l
 		}
 	}
-	c.partitions = &partitionTable{
-		size:       cmp.Or(t.MaxPartitions, defaultMaxPartitions),
+	kind := &partitionKind{
 		newQuota:   makeQuota,
 		newLimiter: newLimiter,
-		hasLines:   c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
+	}
+	c.partitions = &partitions.Table[partition]{
+		Size:  cmp.Or(t.MaxPartitions, defaultMaxPartitions),
+		Kind:  kind,
+		Lines: c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
 	}
 	if shares {
-		c.partitions.joined = t.Shared.Join
+		c.shared, kind.joined = true, t.Shared.Join
 		self := weak.Make(t)
-		c.partitions.newShare = func(p *partition) *localShare { return c.newShare(p, self) }
+		kind.newShare = func(p *partition) *localShare { return c.newShare(p, self) }
 	}
 }
 
@@ -366,7 +372,7 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
 		s.quotaText = unusual(quota(s.capacity, c.increment, c.quotaShare, c.costs), quota(0, defaultSuccessIncrement, 0, classicCosts))
 	}
 	if p.limiter != nil {
-		p.limiter.onLapsed(s.signal)
+		p.limiter.pacer.OnLapsed(s.signal)
 	}
 	return s
 }

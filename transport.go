@@ -273,68 +273,41 @@ type retrying = retrier.Always
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	var fast fastPath
-	if fast.send(t.config.Load(), req); fast.succeeded(req) {
-		fast.reward(req)
-		return fast.resp, nil // most requests end here
+	if c := t.config.Load(); c != nil && c.fastPathAllowed {
+		return c.tryFast(req) // most requests end there
 	}
-	return t.roundTrip(req, &fast)
+	return t.roundTrip(req)
 }
 
-// roundTrip is RoundTrip for a request that needs more than the fast path.
-func (t *Transport) roundTrip(req *http.Request, fast *fastPath) (*http.Response, error) {
-	var c call
-	defer c.end()
-	defer c.reportPanic()
-	defer c.endAttempt()
-	if fast.sent() {
-		fast.handOver(&c, req)
-	} else if err := t.begin(&c, req, fast.options); err != nil {
+// roundTrip is RoundTrip without the fast path.
+func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
+	config, err := t.resolve()
+	if err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
 		return nil, err
-	} else {
-		c.start(1, past{})
 	}
+	return config.roundTrip(req, nil)
+}
+
+// roundTrip makes the call of a request. If options is nil, they are not known
+// yet.
+func (config *config) roundTrip(req *http.Request, options *callOptions) (*http.Response, error) {
+	var c call
+	defer c.finally()
+	c.take(req)
+	c.outer = config.retriedOutside(req)
+	if err := c.begin(config, options); err != nil {
+		return nil, err
+	}
+	c.key = c.chooseKey()
+	c.start(1, past{})
 	resp, err := c.run()
-	if c.config.resume && err == nil {
+	if config.resume && err == nil {
 		c.makeResumable()
 	}
 	return resp, err
-}
-
-// begin sets up the call of a request, whose body the call takes over. If
-// options is nil, they are not known yet.
-func (t *Transport) begin(c *call, req *http.Request, options *callOptions) error {
-	c.take(req)
-	config, err := t.resolve()
-	if err != nil {
-		return err
-	}
-	if options == nil {
-		options = optionsOf(req.Context()) // Value may panic, so c has the body
-	}
-	return c.begin(config, options)
-}
-
-// run makes the attempt and those that follow it, up to the last.
-func (c *call) run() (*http.Response, error) {
-	for {
-		if !c.sent() { // the fast path may have sent the first one
-			if err := c.waitTurn(); err != nil {
-				return nil, err
-			}
-			if err := c.prepare(); err != nil {
-				return nil, err
-			}
-			c.send()
-		}
-		c.receive()
-		c.classify()
-		c.applyOutcome()
-		if !c.decide() || !c.pause() {
-			return c.finish()
-		}
-		c.advance()
-	}
 }
 
 // CloseIdleConnections calls the method of that name of Base, if it has one,
@@ -389,11 +362,11 @@ func (t *Transport) State(partition string) (State, bool) {
 	if c == nil {
 		return State{}, false
 	}
-	p := c.partitions.find(partition)
-	if p == nil {
+	e := c.partitions.Find(partition)
+	if e == nil {
 		return State{}, false
 	}
-	return stateOf(p), true
+	return stateOf(&e.Value), true
 }
 
 // Partitions yields the name and the state of every partition, the most
@@ -404,8 +377,8 @@ func (t *Transport) Partitions() iter.Seq2[string, State] {
 		if c == nil {
 			return
 		}
-		for _, p := range c.partitions.all() {
-			if !yield(p.name, stateOf(p)) {
+		for _, e := range c.partitions.All() {
+			if !yield(e.Name, stateOf(&e.Value)) {
 				return
 			}
 		}
@@ -413,11 +386,13 @@ func (t *Transport) Partitions() iter.Seq2[string, State] {
 }
 
 func stateOf(p *partition) State {
-	s := State{Tokens: p.quota.Tokens(), Capacity: p.quota.size(), RetryAfter: p.gate.ClosedFor(time.Now())}
+	s := State{Tokens: p.quota.Tokens(), Capacity: p.quota.pool.Size(), RetryAfter: p.gate.ClosedFor(time.Now())}
 	if p.limiter != nil {
 		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
-		s.Waiting, s.ExpectedWait = p.limiter.line()
-		s.Limits = p.limiter.limitsNow()
+		s.Waiting, s.ExpectedWait = p.limiter.pacer.Line()
+		for _, limit := range p.limiter.pacer.Limits() {
+			s.Limits = append(s.Limits, Limit(limit))
+		}
 	}
 	s.Waiting += int(p.heldBack.Load())
 	s.ExpectedWait = max(s.ExpectedWait, s.RetryAfter)

@@ -31,7 +31,7 @@ func (c *call) acquireInitial(p *permit) error {
 	}
 	ctx := c.caller.Context
 	if c.config.waitTokens {
-		ctx = c.caller.waiting()
+		ctx = c.caller.Waiting()
 	}
 	if err := c.partition.quota.Acquire(ctx, cost); err != nil {
 		return err
@@ -84,10 +84,10 @@ func (c *call) admit(p *permit) error {
 func (c *call) takeSendToken(p *permit) error {
 	limiter, ctx := c.partition.limiter, c.caller.Context
 	var req announced.Request
-	if limiter.limits() {
-		ctx, req = c.caller.waiting(), limiter.request(c.req)
+	if limiter.pacer.TakesTokens() {
+		ctx, req = c.caller.Waiting(), limiter.pacer.Request(c.req)
 		if ctx.Err() == nil {
-			if p.sendTime, p.sendToken = limiter.take(req); p.sendToken {
+			if p.sendTime, p.sendToken = limiter.pacer.Take(req); p.sendToken {
 				p.inFlight = true
 				return nil
 			}
@@ -99,10 +99,8 @@ func (c *call) takeSendToken(p *permit) error {
 		c.partition.share.refuseSendToken()
 	}
 	p.sendToken, p.inFlight = taken, taken
-	if taken && limiter.needsSendTime() {
-		p.sendTime = sent
-	} else if !taken && err == nil {
-		p.sendTime = limiter.sharedSendTime()
+	if p.sendTime = sent; !taken && err == nil {
+		p.sendTime = limiter.pacer.SendFree()
 	}
 	return err
 }
@@ -116,12 +114,12 @@ func (c *call) waitForGate() error {
 		if !closed {
 			return nil
 		}
-		if c.outlivesDeadline(wait) {
+		if c.caller.Outlives(wait) {
 			return fmt.Errorf("%w: the delay of %v that the service asked for %w",
 				ErrRateLimited, wait.Round(time.Millisecond), errTooLate)
 		}
-		if !c.sleep(wait) {
-			return c.caller.ended()
+		if !c.caller.Sleep(wait) {
+			return c.caller.Ended()
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package bucket
+package tokens
 
 import (
 	"container/list"
@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"time"
-
-	"example.com/awsretry/internal/announced"
 )
 
 // A TooLongError is the error of a wait that was not begun.
@@ -16,7 +14,7 @@ type TooLongError struct {
 }
 
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("bucket: the expected wait of %v is too long", e.Expected)
+	return fmt.Sprintf("tokens: the expected wait of %v is too long", e.Expected)
 }
 
 // Wait takes n tokens. If there are too few, it waits for them in line. n
@@ -25,28 +23,24 @@ func (e *TooLongError) Error() string {
 // A wait that is not expected to end before ctx's deadline is not begun; Wait
 // returns a [*TooLongError] at once. If ctx ends first, Wait returns its cause
 // and takes nothing.
-func (b *Bucket) Wait(ctx context.Context, n float64) error {
-	_, err := b.wait(ctx, n, announced.Request{}, 0, false)
+func (b *Bucket[R]) Wait(ctx context.Context, n float64) error {
+	var none R
+	_, err := b.WaitFor(ctx, n, none, 0, false)
 	return err
 }
 
 // WaitAtMost is Wait for callers who do not begin a wait that is expected to be
 // longer than limit either.
-func (b *Bucket) WaitAtMost(ctx context.Context, n float64, limit time.Duration) error {
-	_, err := b.wait(ctx, n, announced.Request{}, limit, true)
+func (b *Bucket[R]) WaitAtMost(ctx context.Context, n float64, limit time.Duration) error {
+	var none R
+	_, err := b.WaitFor(ctx, n, none, limit, true)
 	return err
 }
 
 // WaitFor is Wait, or WaitAtMost if limited, for a request. It
 // returns the request's send time.
-func (b *Bucket) WaitFor(
-	ctx context.Context, n float64, req announced.Request, limit time.Duration, limited bool,
-) (sent time.Duration, err error) {
-	return b.wait(ctx, n, req, limit, limited)
-}
-
-func (b *Bucket) wait(
-	ctx context.Context, n float64, req announced.Request, limit time.Duration, limited bool,
+func (b *Bucket[R]) WaitFor(
+	ctx context.Context, n float64, req R, limit time.Duration, limited bool,
 ) (sent time.Duration, err error) {
 	if sent, ok := b.TakeNow(n, req); ok {
 		return sent, nil
@@ -99,18 +93,18 @@ func (b *Bucket) wait(
 
 // trip returns how long a request takes, and whether the wait for a place in line
 // depends on what a service says.
-func (b *Bucket) trip() (trip time.Duration, bounded bool) {
+func (b *Bucket[R]) trip() (trip time.Duration, bounded bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ledger == nil {
+	if b.limits == nil {
 		return 0, false
 	}
-	return b.ledger.Trip(), true
+	return b.limits.Trip(), true
 }
 
 // giveUp gives up w's place in line unless w has been granted its tokens. It
 // returns how much longer w would have waited.
-func (b *Bucket) giveUp(w *waiter) (expected time.Duration, gone bool) {
+func (b *Bucket[R]) giveUp(w *waiter[R]) (expected time.Duration, gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
@@ -126,9 +120,9 @@ func (b *Bucket) giveUp(w *waiter) (expected time.Duration, gone bool) {
 }
 
 // A waiter is a place in line.
-type waiter struct {
+type waiter[R any] struct {
 	n       float64
-	req     announced.Request
+	req     R
 	sent    time.Duration // send time; written before granted is closed
 	place   *list.Element // guarded by the bucket's mutex
 	granted chan struct{} // closed when the waiter has its tokens, with the bucket's mutex held
@@ -136,13 +130,13 @@ type waiter struct {
 
 // takeOrJoin takes n tokens or takes the last place in line. If the expected
 // wait exceeds the limit, it does neither, and returns that wait and false.
-func (b *Bucket) takeOrJoin(
-	n float64, req announced.Request, limit time.Duration, limited bool,
-) (w *waiter, expected time.Duration, ok bool) {
+func (b *Bucket[R]) takeOrJoin(
+	n float64, req R, limit time.Duration, limited bool,
+) (w *waiter[R], expected time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.Now()
-	w = &waiter{n: n, req: req, granted: make(chan struct{})}
+	w = &waiter[R]{n: n, req: req, granted: make(chan struct{})}
 	if w.sent, ok = b.take(now, n, req); ok {
 		close(w.granted)
 		return w, 0, true
@@ -161,7 +155,7 @@ func (b *Bucket) takeOrJoin(
 
 // leave gives up w's place in line. If w was granted its tokens meanwhile, they
 // go to the line and then to the bucket.
-func (b *Bucket) leave(w *waiter) {
+func (b *Bucket[R]) leave(w *waiter[R]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.Now()
@@ -169,8 +163,8 @@ func (b *Bucket) leave(w *waiter) {
 	select {
 	case <-w.granted:
 		b.tokens += w.n
-		if b.ledger != nil {
-			b.ledger.Settle(w.sent, false)
+		if b.limits != nil {
+			b.limits.Settle(w.sent, false)
 		}
 	default:
 		b.remove(w)
@@ -181,7 +175,7 @@ func (b *Bucket) leave(w *waiter) {
 
 // remove takes w out of the line.
 // remove requires that b.mu is held.
-func (b *Bucket) remove(w *waiter) {
+func (b *Bucket[R]) remove(w *waiter[R]) {
 	b.line.Remove(w.place)
 	b.queued -= w.n
 	if b.line.Len() == 0 {
@@ -192,7 +186,7 @@ func (b *Bucket) remove(w *waiter) {
 
 // overtakes reports whether nobody in line waits for what a request needs.
 // overtakes requires that b.mu is held.
-func (b *Bucket) overtakes(req announced.Request) bool {
+func (b *Bucket[R]) overtakes(req R) bool {
 	if b.line.Len() > 0 {
 		for range b.before(req) {
 			return false
@@ -201,17 +195,17 @@ func (b *Bucket) overtakes(req announced.Request) bool {
 	return true
 }
 
-// before returns the requests in line that one must not overtake: with a ledger,
+// before returns the requests in line that one must not overtake: with limits,
 // those that wait for one of its limits. before requires that b.mu is held.
-func (b *Bucket) before(req announced.Request) iter.Seq[announced.Request] {
-	return func(yield func(announced.Request) bool) {
-		limits := announced.Set(0)
-		if b.ledger != nil {
-			limits = b.ledger.Of(req)
+func (b *Bucket[R]) before(req R) iter.Seq[R] {
+	return func(yield func(R) bool) {
+		limits := Set(0)
+		if b.limits != nil {
+			limits = b.limits.Of(req)
 		}
 		for e := b.line.Front(); e != nil; e = e.Next() {
-			w := e.Value.(*waiter)
-			if b.ledger != nil && b.ledger.Of(w.req)&limits == 0 {
+			w := e.Value.(*waiter[R])
+			if b.limits != nil && b.limits.Of(w.req)&limits == 0 {
 				continue
 			}
 			if !yield(w.req) {
@@ -221,15 +215,18 @@ func (b *Bucket) before(req announced.Request) iter.Seq[announced.Request] {
 	}
 }
 
+// nobody is a line without requests.
+func nobody[R any](func(R) bool) {}
+
 // serve wakes the callers at the front of the line whose tokens are there. It
 // wakes nobody else, so that a token costs the same however long the line is. A
 // caller who waits for a limit that others do not need does not hold them up.
 // serve requires that b.mu is held and the time up to now is credited.
-func (b *Bucket) serve(now time.Duration) {
-	wait, held := clockEnd, announced.Set(0)
+func (b *Bucket[R]) serve(now time.Duration) {
+	wait, held := clockEnd, Set(0)
 	b.awaited = 0
-	for e := b.line.Front(); e != nil && held != ^announced.Set(0); {
-		w := e.Value.(*waiter)
+	for e := b.line.Front(); e != nil && held != ^Set(0); {
+		w := e.Value.(*waiter[R])
 		e = e.Next()
 		if !b.unpaced && b.tokens < w.n-slack {
 			if d := b.until(now, w.n); d < wait {
@@ -237,15 +234,15 @@ func (b *Bucket) serve(now time.Duration) {
 			}
 			break
 		}
-		if w.sent = now; b.ledger != nil {
-			limits := b.ledger.Of(w.req)
+		if w.sent = now; b.limits != nil {
+			limits := b.limits.Of(w.req)
 			if limits&held != 0 {
 				held |= limits // nor may those behind w overtake it
 				continue
 			}
-			var refused announced.Set
-			if w.sent, refused = b.ledger.Take(now, w.req); refused != 0 {
-				wait = min(wait, b.ledger.Wait(now, announced.Nobody, w.req))
+			var refused Set
+			if w.sent, refused = b.limits.Take(now, w.req); refused != 0 {
+				wait = min(wait, b.limits.Wait(now, nobody[R], w.req))
 				held |= limits
 				continue
 			}
@@ -263,7 +260,7 @@ func (b *Bucket) serve(now time.Duration) {
 }
 
 // setTimer sets the timer for the next in line. setTimer requires that b.mu is held.
-func (b *Bucket) setTimer(now, wait time.Duration) {
+func (b *Bucket[R]) setTimer(now, wait time.Duration) {
 	d := max(wait, 1)
 	b.due = now + d
 	if b.timer == nil {
@@ -275,7 +272,7 @@ func (b *Bucket) setTimer(now, wait time.Duration) {
 
 // fire serves the line when the timer runs. A timer that was stopped or reset
 // just as it ran changes nothing: the line is empty, or not due.
-func (b *Bucket) fire() {
+func (b *Bucket[R]) fire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.line.Len() == 0 {

@@ -11,6 +11,7 @@ import (
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/respbody"
 )
 
@@ -27,10 +28,10 @@ func (c *call) classifyOutcome() {
 	switch {
 	case c.record.Err == nil:
 		c.record.Class = c.classOf()
-	case c.caller.ended() != nil:
+	case c.caller.Ended() != nil:
 		c.record.Class, c.canceled = Permanent, true
 		if neterr.RequestCanceled(c.record.Err) {
-			c.record.Err = c.caller.ended() // which Request.Cancel does not tell
+			c.record.Err = c.caller.Ended() // which Request.Cancel does not tell
 		}
 	case c.body.Err() != nil:
 		c.record.Class = Permanent
@@ -130,7 +131,7 @@ func (c *call) findCode() string {
 	}
 	switch {
 	case peek == nil:
-	case c.hung && c.caller.ended() == nil:
+	case c.hung && c.caller.Ended() == nil:
 		c.lose(c.own.Explain(context.DeadlineExceeded))
 		return ""
 	case c.hung:
@@ -166,7 +167,7 @@ type peek struct {
 // rest of a body, the caller has the beginning already.
 func (c *call) peekAt(resp *http.Response) *peek {
 	hook := c.config.peek
-	if hook == nil || c.kind != wholeCall || resp.StatusCode/100 != 2 || resp.Body == http.NoBody {
+	if hook == nil || c.resumes || resp.StatusCode/100 != 2 || resp.Body == http.NoBody {
 		return nil
 	}
 	if _, upgraded := resp.Body.(io.Writer); upgraded || !respbody.Readable(resp.Header) || !hook(resp, nil) {
@@ -201,14 +202,14 @@ func (c *call) readsAhead() bool {
 	case !c.mayRetry(1) && !paced, c.before.hung && !c.mayRetry(c.record.Number):
 		return false
 	}
-	return c.body.Quiet(c.caller.waiting(), uploadWait) && (paced || c.body.Replayable())
+	return c.body.Quiet(c.caller.Waiting(), uploadWait) && (paced || c.body.Replayable())
 }
 
 // waitForCode waits until the body is read ahead. What a 2xx hides has no limit:
 // for a large copy, Amazon S3 begins its document at once and ends it after
 // minutes.
 func (c *call) waitForCode(hidden bool) {
-	ctx := c.caller.waiting()
+	ctx := c.caller.Waiting()
 	limit, ok := c.own.Left()
 	if !hidden && (!ok || limit > codeWait) {
 		limit, ok = codeWait, true
@@ -227,7 +228,7 @@ func (c *call) findDelay() time.Duration {
 	if c.record.Response == nil || !c.record.Class.Retryable() || c.config.ignoreRetryAfter {
 		return 0
 	}
-	if c.config.retryAfter != nil && c.kind != loopCall {
+	if c.config.retryAfter != nil && c.sent() { // which a loop's attempts are not
 		var body []byte
 		if c.ahead != nil {
 			body = c.ahead.Plain(awsproto.MaxErrorBody)
@@ -246,15 +247,16 @@ func (c *call) findDelay() time.Duration {
 // updateLimiter tells the rate limiter the outcome. Throttling that an announced
 // limit explains does not change the send rate.
 func (c *call) updateLimiter() {
-	limiter, sent, throttled := c.partition.limiter, c.permit.sendTime, c.record.Class == Throttled
+	limiter, sent, throttled := c.partition.limiter.pacer, c.permit.sendTime, c.record.Class == Throttled
 	if c.config.limits == nil || c.record.Response == nil {
-		limiter.updateAt(sent, throttled)
+		limiter.Update(sent, throttled)
 	} else {
-		explained := limiter.announce(sent, announcement{
-			limits: c.config.limits(c.record.Response), throttled: throttled, retryAfter: c.record.Asked,
-			free: throttled || announced.Free(c.record.Response.StatusCode, c.record.Response.Header),
+		var known [announced.MostRead]announced.Limit
+		explained := limiter.Announce(sent, pacer.Announcement{
+			Limits: asAnnounced(known[:0], c.config.limits(c.record.Response)), Throttled: throttled, RetryAfter: c.record.Asked,
+			Free: throttled || announced.Free(c.record.Response.StatusCode, c.record.Response.Header),
 		})
-		limiter.count(sent, throttled && !explained)
+		limiter.Count(sent, throttled && !explained)
 	}
 	c.permit.inFlight = false
 }
@@ -278,7 +280,7 @@ func (c *call) applyOutcome() {
 	default:
 		c.partition.quota.sawCall()
 	}
-	if c.kind != restCall || c.record.Class.Retryable() { // or else the body releases them
+	if !c.resumes || c.record.Class.Retryable() { // or else the body releases them
 		c.permit.release(c.permit.lent && c.record.Class == Success)
 	}
 	if c.config.shareRetryAfter && 0 < c.record.Asked && c.record.Asked <= c.config.maxRetryAfter {
@@ -288,126 +290,4 @@ func (c *call) applyOutcome() {
 	if c.record.Class == Throttled {
 		c.partition.share.signal()
 	}
-}
-
-// report calls the observers, once. An attempt whose response body broke off is
-// reported again only if no attempt follows it.
-func (c *call) report() {
-	broke := c.kind == restCall && !c.sent()
-	if !c.observed || c.reported || broke && c.record.Stop == "" {
-		return
-	}
-	c.reported = true
-	c.observe(c.record)
-}
-
-// finish returns the last response, or an error.
-func (c *call) finish() (*http.Response, error) {
-	if c.ahead != nil && !c.closed && c.fault == nil && !c.settleBody() {
-		c.giveUp()
-	}
-	kept := c.record.Err == nil && !c.closed && c.fault == nil
-	if kept && (c.record.Number > 1 || c.record.Class != Success) {
-		c.keepRecord()
-	}
-	c.report()
-	if c.record.Stop == StopQuota && c.record.Delay > 0 {
-		c.sleepKeeping(c.record.Delay) // so that the loop of a long-polling caller does not spin
-	}
-	switch {
-	case c.fault != nil:
-		return nil, c.error(StopPermanent, c.fault)
-	case !kept:
-		return nil, c.error(c.record.Stop, c.lastError())
-	}
-	c.responded = true
-	return c.record.Response, nil
-}
-
-// error returns the error of a call that ends after its attempt.
-func (c *call) error(stop Stop, err error) error {
-	lost := c.record.Class == Success // the end of the context took the response away
-	return &Error{Attempts: c.record.Number, Stop: stop, Err: err, MaybeExecuted: c.record.MaybeExecuted || lost}
-}
-
-// settleBody waits until nothing of the response is being read ahead, so that
-// only the caller uses its body and trailers. It returns false if the caller's
-// context ends first, and the body with it.
-func (c *call) settleBody() bool {
-	c.ahead.Stop()
-	ctx := c.caller.Context
-	if !c.ahead.Ended() {
-		ctx = c.caller.waiting()
-	}
-	return c.ahead.WaitDone(ctx) && (c.ahead.Err() == nil || c.caller.ended() == nil)
-}
-
-// lastError returns the error of a call that returns no response.
-func (c *call) lastError() error {
-	why := c.caller.ended()
-	if why == nil || c.record.Stop != c.caller.stop(why) {
-		return neterr.SchemeMismatch(c.record.Err)
-	}
-	err := c.record.Err
-	if c.record.Response != nil {
-		err = c.failure().error()
-	} else if last := c.before.failure.error(); last != nil && c.canceled {
-		err = fmt.Errorf("%w; before that: %w", err, last)
-	}
-	return interruption(c.caller.Context, why, err)
-}
-
-// reportPanic calls the observers if a hook or Base panicked after the attempt
-// was sent.
-func (c *call) reportPanic() {
-	if !c.sent() || c.reported || !c.observed {
-		return
-	}
-	c.record.Class = Permanent
-	c.stopAt(StopPermanent)
-	if c.record.Response == nil && c.record.Err == nil {
-		c.record.Err = errPanicked
-	}
-	c.report()
-}
-
-var errPanicked = errors.New("awsretry: Base panicked")
-
-// giveUp stops and discards the response: the caller's context has ended, and
-// the body with it.
-func (c *call) giveUp() {
-	c.stopAt(c.interrupted())
-	if c.record.Response != nil {
-		c.closed = true
-		respbody.Close(c.record.Response, c.own.Ender())
-	}
-}
-
-// stopAt ends the call with its attempt, even if a retry was planned.
-func (c *call) stopAt(stop Stop) { c.record.Stop, c.record.Delay = stop, 0 }
-
-// sleepKeeping sleeps for d and keeps the response.
-func (c *call) sleepKeeping(d time.Duration) {
-	defer c.own.Hold()()
-	c.sleep(d)
-}
-
-// keepRecord stores the record of the last attempt for Outcome, in the context
-// of the response's request. That is our request, or another one that Base sent
-// in its place.
-func (c *call) keepRecord() {
-	sent := c.record.Response.Request
-	var known *recordContext
-	if sent != nil {
-		known, _ = sent.Context().Value(recordKey{}).(*recordContext)
-	}
-	if sent == nil || known != nil && known != c.marked { // none, or one of another call
-		sent, known = c.shownRequest(), c.marked
-	}
-	if known == nil {
-		c.marked = newRecordContext(c.caller.Context, c.req, c.options, 0)
-		sent = sent.WithContext(c.marked)
-	}
-	c.record.Response.Request = sent
-	c.marked.set(&c.record)
 }

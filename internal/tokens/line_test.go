@@ -1,4 +1,4 @@
-package bucket
+package tokens
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func TestLineIsFirstComeFirstServed(t *testing.T) {
 			want = append(want, end(i, time.Duration(i+1)*100*time.Millisecond, nil))
 		}
 		refused := b.WaitAtMost(t.Context(), 1, 10*time.Second)
-		if refused == nil || refused.Error() != "bucket: the expected wait of 10.1s is too long" {
+		if refused == nil || refused.Error() != "tokens: the expected wait of 10.1s is too long" {
 			t.Errorf("one who waits 10 s at most got %v", refused)
 		}
 		wantEnds(t, q, want...)
@@ -197,7 +197,7 @@ func TestNoBurstAfterAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const capacity, rate, callers = 100, 100, 2000
 		b := newEmpty(rate, capacity)
-		line := make([]*waiter, callers)
+		line := make([]*waiter[announced.Request], callers)
 		for i := range line {
 			line[i] = mustJoin(t, b, 1)
 		}
@@ -241,15 +241,16 @@ func TestPanicOfContextLeavesNothingBehind(t *testing.T) {
 // the ledger took.
 func TestLeaveGivesBackToTheLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(time.Now(), 0, 0)
-		b.Announce(announced.New(0), false)
+		b := New[announced.Request](time.Now(), 0, 0)
+		l := announced.New(0)
+		b.Limit(l, false)
 		says := func(remaining float64) {
-			b.Ledger(func(l *announced.Ledger, now time.Duration) {
+			b.Locked(func(now time.Duration) {
 				l.Announce(now, now, announced.Answer{Limits: []announced.Limit{{Quota: 100, Remaining: remaining, Reset: time.Minute}}})
 			})
 		}
 		left := func() (remaining float64) {
-			b.Ledger(func(l *announced.Ledger, now time.Duration) { remaining = l.State(now)[0].Remaining })
+			b.Locked(func(now time.Duration) { remaining = l.State(now)[0].Remaining })
 			return remaining
 		}
 		says(0)
@@ -279,7 +280,7 @@ func TestLeaveGivesBackToTheLedger(t *testing.T) {
 func TestSlots(t *testing.T) {
 	const ms = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
-		b := New(time.Now(), 100, 50)
+		b := New[announced.Request](time.Now(), 100, 50)
 		b.AddSlots(Slots{At: 100 * ms, Every: 10 * ms, N: 3})
 		b.AddSlots(Slots{At: 200 * ms, Every: 50 * ms, N: 2})
 		check := func(ahead int, take bool, expected time.Duration) {
@@ -332,15 +333,16 @@ func TestSlots(t *testing.T) {
 // those who need it are served in their order.
 func TestLineOfTwoResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(time.Now(), 0, 0)
-		b.Announce(announced.New(0), false)
+		b := New[announced.Request](time.Now(), 0, 0)
+		l := announced.New(0)
+		b.Limit(l, false)
 		core, log := announced.RouteOf("GET", "/repos"), announced.RouteOf("GET", "/log")
 		answer := func(route announced.Route, name string, remaining float64) {
 			sent, ok := b.TakeNow(1, announced.Request{Route: route})
 			if !ok {
 				t.Fatal(name, "is not sent")
 			}
-			b.Ledger(func(l *announced.Ledger, now time.Duration) {
+			b.Locked(func(now time.Duration) {
 				l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{
 					{Name: name, Quota: 100, Remaining: remaining, Reset: 10 * time.Second},
 				}})
@@ -371,8 +373,9 @@ func TestLineOfTwoResources(t *testing.T) {
 // tokens behind.
 func TestPacedLineOfTwoResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(time.Now(), .1, 1)
-		b.Announce(announced.New(0), true)
+		b := New[announced.Request](time.Now(), .1, 1)
+		l := announced.New(0)
+		b.Limit(l, true)
 		core, log := announced.Request{Route: announced.RouteOf("GET", "/repos")}, announced.Request{Route: announced.RouteOf("GET", "/log")}
 		for _, r := range []announced.Request{core, log} {
 			sent, err := b.WaitFor(t.Context(), 1, r, 0, false)
@@ -383,7 +386,7 @@ func TestPacedLineOfTwoResources(t *testing.T) {
 			if r == log {
 				limit.Name, limit.Remaining, limit.Reset = "log", 0, 15*time.Second
 			}
-			b.Ledger(func(l *announced.Ledger, now time.Duration) {
+			b.Locked(func(now time.Duration) {
 				l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{limit}})
 				l.Settle(sent, true)
 			})
@@ -408,15 +411,16 @@ func TestPacedLineOfTwoResources(t *testing.T) {
 // A caller waits for what those before it are known to cost.
 func TestExpectedWaitAfterKnownCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(time.Now(), 0, 0)
-		b.Announce(announced.New(0), false)
+		b := New[announced.Request](time.Now(), 0, 0)
+		l := announced.New(0)
+		b.Limit(l, false)
 		costs := func(units float64) announced.Request {
 			c := &announced.Costs{Names: []string{"tokens"}}
 			c.Values[0] = units
 			return announced.Request{Costs: c}
 		}
 		sent, _ := b.TakeNow(1, costs(1))
-		b.Ledger(func(l *announced.Ledger, now time.Duration) {
+		b.Locked(func(now time.Duration) {
 			l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{
 				{Name: "tokens", Quota: 1000, Remaining: 0, Reset: 100 * time.Second, Refills: true},
 			}})
@@ -442,10 +446,11 @@ func TestExpectedWaitAfterKnownCosts(t *testing.T) {
 // up, and a deadline leaves room for a response.
 func TestLimitOfAWaitForALedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(time.Now(), 0, 0)
-		b.Announce(announced.New(0), false)
+		b := New[announced.Request](time.Now(), 0, 0)
+		l := announced.New(0)
+		b.Limit(l, false)
 		says := func(sent time.Duration, reset time.Duration) {
-			b.Ledger(func(l *announced.Ledger, now time.Duration) {
+			b.Locked(func(now time.Duration) {
 				l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{{Quota: 100, Reset: reset}}})
 				l.Settle(sent, true)
 			})

@@ -12,6 +12,33 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
+// run makes the present attempt and those that follow it, up to the last.
+func (c *call) run() (*http.Response, error) {
+	for {
+		if err := c.waitTurn(); err != nil {
+			return nil, err
+		}
+		if err := c.exchange(); err != nil {
+			return nil, err
+		}
+		if !c.conclude() {
+			return c.finish()
+		}
+	}
+}
+
+// conclude takes the outcome of the present attempt. It returns true when another
+// attempt is due, which is the present one then.
+func (c *call) conclude() bool {
+	c.classify()
+	c.applyOutcome()
+	if !c.decide() || !c.pause() {
+		return false
+	}
+	c.advance()
+	return true
+}
+
 // decide decides whether another attempt follows, as far as that is known
 // before the delay, and draws the tokens for it. If it returns false, it sets
 // the record's Stop.
@@ -55,7 +82,7 @@ func (c *call) final() Stop {
 		return StopDisabled
 	case c.outer:
 		return StopOuterRetry
-	case c.caller.ended() != nil:
+	case c.caller.Ended() != nil:
 		return c.interrupted()
 	case c.record.Number >= c.attempts:
 		return StopMaxAttempts
@@ -105,7 +132,7 @@ func (c *call) tooLate(delay time.Duration) Stop {
 	if c.partition.gate.Load() != nil { // the Retry-After of another response may be longer
 		wait = max(wait, c.partition.gate.ClosedFor(time.Now()))
 	}
-	if c.outlivesDeadline(wait) {
+	if c.caller.Outlives(wait) {
 		return StopDeadline
 	}
 	return ""
@@ -118,12 +145,12 @@ func (c *call) lineTooLong(delay time.Duration) Stop {
 	if limiter == nil || c.config.failFast {
 		return ""
 	}
-	expected := limiter.expectedWait()
+	_, expected := limiter.pacer.Line()
 	longest, limited := limiter.maxWait()
 	switch {
 	case limited && expected-delay > longest:
 		return StopRateLimit
-	case c.outlivesDeadline(expected):
+	case c.caller.Outlives(expected):
 		return StopDeadline
 	}
 	return ""
@@ -134,7 +161,7 @@ func (c *call) tokenWait() time.Duration {
 	if !c.config.waitTokens {
 		return 0
 	}
-	return c.partition.quota.soonest(c.config.costs.of(c.record.Class))
+	return c.partition.quota.pool.Soonest(c.config.costs.of(c.record.Class))
 }
 
 // draw draws the tokens for a retry, and reports whether there may be one. If
@@ -149,7 +176,7 @@ func (c *call) draw() bool {
 		throttled := c.record.Class == Throttled
 		c.partition.share.refuse(throttled)
 		c.granting = !c.patient && c.partition.share.mayGrant(cost, throttled)
-		if (c.patient || c.granting) && cost <= c.config.capacity && c.caller.ended() == nil {
+		if (c.patient || c.granting) && cost <= c.config.capacity && c.caller.Ended() == nil {
 			c.unpaid = cost
 			return true
 		}
@@ -208,9 +235,9 @@ func (c *call) pauseDiscarding() bool {
 	}
 	c.report()
 	discarded := c.discard()
-	slept := c.sleep(left)
+	slept := c.caller.Sleep(left)
 	c.finishDiscarding(discarded, max(drainWait-left, 0))
-	if !slept || c.caller.ended() != nil {
+	if !slept || c.caller.Ended() != nil {
 		c.stopAt(c.interrupted())
 		return false
 	}
@@ -242,8 +269,8 @@ func (c *call) waitForTokens() error {
 			return err
 		}
 	}
-	if !c.sleep(left) {
-		return c.caller.ended()
+	if !c.caller.Sleep(left) {
+		return c.caller.Ended()
 	}
 	return c.admit(&c.next)
 }
@@ -260,7 +287,7 @@ func (c *call) pay() (left time.Duration, err error) {
 	if left = c.record.Delay; c.granting {
 		left = max(left-time.Since(start), 0)
 	}
-	if c.outlivesDeadline(left) {
+	if c.caller.Outlives(left) {
 		return 0, errTooLate
 	}
 	return left, nil
@@ -269,7 +296,7 @@ func (c *call) pay() (left time.Duration, err error) {
 // acquireInTime waits for the retry tokens, as long as the delay after it would
 // end before the deadline.
 func (c *call) acquireInTime() error {
-	ctx := c.caller.waiting()
+	ctx := c.caller.Waiting()
 	switch deadline, ok := ctx.Deadline(); {
 	case c.granting:
 		within, end := context.WithTimeoutCause(ctx, c.grantWait(), ErrQuotaExceeded)
@@ -281,10 +308,10 @@ func (c *call) acquireInTime() error {
 		ctx = earlier
 	}
 	if c.granting {
-		return c.partition.share.awaitTokens(ctx, c.unpaid)
+		return c.partition.quota.pool.Await(ctx, c.unpaid)
 	}
 	if !c.config.waitTokens {
-		return c.partition.quota.await(ctx, c.unpaid)
+		return c.partition.quota.awaitLoan(ctx, c.unpaid)
 	}
 	return c.partition.quota.lend(ctx, c.unpaid)
 }
@@ -302,7 +329,7 @@ func (c *call) grantWait() time.Duration {
 // endWaiting ends the call after an error of waitForTokens.
 func (c *call) endWaiting(err error) {
 	switch {
-	case c.caller.ended() != nil:
+	case c.caller.Ended() != nil:
 		c.giveUp()
 	case errors.Is(err, ErrQuotaExceeded) && !c.config.waitTokens:
 		c.stopAt(StopQuota)
@@ -323,11 +350,11 @@ func (c *call) takeBody(delay time.Duration) (left time.Duration, ok bool) {
 		return delay, true
 	}
 	defer c.own.Hold()()
-	waited, ok := c.body.Freeze(c.caller.waiting(), c.patience(delay))
+	waited, ok := c.body.Freeze(c.caller.Waiting(), c.patience(delay))
 	switch {
 	case ok:
 		return max(delay-waited, 0), true
-	case c.caller.ended() != nil:
+	case c.caller.Ended() != nil:
 		c.giveUp()
 	default:
 		c.stopAt(StopBody)
@@ -379,6 +406,6 @@ func (c *call) needsFreshConn() bool {
 // at most limit and not up to the deadline.
 func (c *call) finishDiscarding(d *respbody.Discarded, limit time.Duration) {
 	if d != nil {
-		d.Finish(c.caller.waiting(), min(limit, c.patience(0)))
+		d.Finish(c.caller.Waiting(), min(limit, c.patience(0)))
 	}
 }
