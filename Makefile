@@ -6,7 +6,7 @@ SHELL := bash
 # What make check tests and make test does not: their SDKs and libraries take three minutes of processor time to compile,
 # as much as half of what make test compiles.
 APART := bench retryablehttp/users interop/clients
-# Every other folder with a go.mod but tools, which has no tests: the root, those whose tests wait longest, and the others.
+# Every other folder with a go.mod but tools, whose tests make check runs: the root, those whose tests wait longest, and the others.
 LONGEST := deliveryqueue fleet interop
 MODULES := . $(LONGEST) $(filter-out $(LONGEST) bench tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
 TESTS := $(MODULES:%=test/%)
