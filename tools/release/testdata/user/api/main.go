@@ -22,7 +22,7 @@ func main() {
 	defer server.Close()
 	client := &http.Client{Transport: &awsretry.Transport{
 		Policy:  awsretry.IdempotentOnly(nil),
-		Backoff: awsretry.Exponential{Base: time.Millisecond},
+		Backoff: awsretry.Exponential{Initial: time.Millisecond},
 	}}
 	resp, err := client.Get(server.URL)
 	if err != nil {

@@ -37,7 +37,7 @@ func main() {
 		}),
 	}
 	retryer, err := awssdk.NewRetryer(awssdk.Config{
-		Mode: awsretry.Adaptive, Backoff: awsretry.Exponential{Base: time.Millisecond},
+		Mode: awsretry.Adaptive, Backoff: awsretry.Exponential{Initial: time.Millisecond},
 	})
 	if err != nil {
 		log.Fatal(err)
