@@ -99,7 +99,7 @@ func puttingWithS3(newRetryer func() aws.Retryer) newPutter {
 	}
 }
 
-// putFigures is what came of many PUTs.
+// putFigures is the outcome of many PUTs.
 type putFigures struct {
 	begun, succeeded, attempts, arrived int
 	wall, p99                           time.Duration

@@ -206,7 +206,7 @@ func slicesOf(n int, f fault) []fault {
 
 var transcript = flag.String("transcript", "", "write the results to this file, for a comparison")
 
-// results runs each user with each fault, and returns what came of it.
+// results runs each user with each fault, and returns the outcome.
 func results(t *testing.T) map[string]string {
 	t.Helper()
 	var mu sync.Mutex

@@ -259,7 +259,7 @@ func TestAnnouncedLimits(t *testing.T) {
 	}
 }
 
-// run runs the scenario and returns what came of it.
+// run runs the scenario and returns the outcome.
 func (s scenario) run(t *testing.T) goals {
 	service := &service{
 		latency: max(s.latency, 100*time.Millisecond), announce: s.announce, status: s.status,
