@@ -6,7 +6,7 @@ SHELL := bash
 # What make check tests and make test does not: their SDKs and libraries take three minutes of processor time to compile,
 # as much as half of what make test compiles.
 APART := bench retryablehttp/users interop/clients
-# Every other folder with a go.mod but tools, which has no tests: the root, those whose tests wait longest, and the others.
+# Every other folder with a go.mod but tools, whose tests make check runs: the root, those whose tests wait longest, and the others.
 LONGEST := deliveryqueue fleet interop
 MODULES := . $(LONGEST) $(filter-out $(LONGEST) bench tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
 TESTS := $(MODULES:%=test/%)
@@ -20,7 +20,7 @@ RACES := $(patsubst %,race/%,$(filter-out interop $(PROGRAMS),$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
 # The modules whose users would notice a change, and the packages of the root among them.
 API_MODULES := otelretry awssdk fleet deliveryqueue retryablehttp
-API_PACKAGES := . ./delivery ./delivery/letters ./poll ./services ./retrytest ./statuspage
+API_PACKAGES := . ./delivery ./delivery/letters ./poll ./retrylog ./retrytest ./services ./statuspage
 # The compiler takes a tenth less time if it collects less garbage, and the linters a quarter. Tests run with Go's default.
 FAST := GOGC=400
 # Some targets compute and others wait, so three at a time keep two processors busy.
@@ -45,7 +45,7 @@ test: needs ## The tests of every module (4 minutes the first time), but for the
 
 check: ## All else that CI runs: the race detector, linters, other platforms, API listing, layers, rules, pictures, long tests
 	@command -v "$$(go env CC)" >/dev/null || { echo "the race detector needs a C compiler, and $$(go env CC) is not in PATH: install gcc or clang"; exit 1; }
-	@$(PARALLEL) $(RACES) whole/interop whole/simulate whole/bench lint crossvet pictures-check
+	@$(PARALLEL) $(RACES) whole/interop whole/simulate whole/bench lint crossvet pictures-check release-check
 	@$(PARALLEL) whole/retryablehttp whole/retryablehttp/users whole/interop/clients # whose uploads would slow the others down
 
 lint: format $(LINTS) api-check layers mutate-check ## Of these only formatting, linters, API listing, layers and rules
@@ -122,7 +122,7 @@ crossvet:
 	@cd tools && for m in $(filter cmd/%,$(MODULES)); do $(FAST) go run ./crossvet -C ../$$m $(COMMAND_PLATFORMS); done
 
 layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually
-	@cd tools && go run ./layers -C .. -allow config.go:transport.go,resume.go:transport.go -tests internal/contract
+	@cd tools && go run ./layers -C .. -allow config.go:transport.go,fastpath.go:transport.go
 
 mutate: ## Breaks each rule of docs/SOURCES.md and docs/ARCHITECTURE.md, and names the test that notices (ten minutes); RUN='^REF:.*quota' for some
 	cd tools && go build -o ../bin/mutate ./mutate && ../bin/mutate -C .. -run '$(RUN)'
@@ -142,6 +142,26 @@ api: ## The listing of the exported API, written again
 api-check:
 	@$(LIST_API) | diff -u ../docs/API.txt - || { echo "docs/API.txt is not the exported API: read docs/COMPATIBILITY.md, then run make api"; exit 1; }
 
+release: ## The repository as MODULE at VERSION, and a module proxy of it, in dist (docs/RELEASING.md)
+	@cd tools && go run ./release -C .. -module '$(MODULE)' -version '$(VERSION)'
+
+release-check: # what make release writes, taken by a user's module
+	@echo "== go test tools/release"; cd tools && go test -vet=off ./release
+
+# The release before this one is the last tag of the root module.
+BASE ?= $(shell git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null)
+APIDIFF := golang.org/x/exp/cmd/apidiff@latest
+apidiff: ## What changed in the API since the tag BASE (default: the last release); needs the network
+	@if [ -z "$(BASE)" ]; then echo "There is no release before this one to compare with: no tag such as v0.4.0, and no BASE=tag."; exit 0; fi; \
+	git rev-parse --verify --quiet "$(BASE)^{commit}" >/dev/null || { echo "BASE is $(BASE); it must be a tag or commit of this repository"; exit 1; }; \
+	base=$$(mktemp -d); trap 'git worktree remove --force "$$base/tree"; rm -rf "$$base"' EXIT; \
+	git worktree add --quiet --detach "$$base/tree" "$(BASE)"; GOBIN="$$base" go install $(APIDIFF); \
+	for m in . $(API_MODULES); do \
+		echo "== apidiff $$m"; path=$$(cd $$m && go list -m); \
+		[ -f "$$base/tree/$$m/go.mod" ] || { echo "$$m is not in $(BASE)"; continue; }; \
+		(cd "$$base/tree/$$m" && "$$base/apidiff" -m -w "$$base/old" "$$path"); (cd $$m && "$$base/apidiff" -m "$$base/old" "$$path"); \
+	done
+
 vuln: ## govulncheck for every module; needs the network
 	@for m in $(MODULES) $(APART); do echo "== govulncheck $$m"; (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
 
@@ -149,7 +169,7 @@ cover: ## Statement coverage of the library, and what is not covered
 	@go test -coverpkg=./... -coverprofile=coverage.out ./...
 	@go tool cover -func=coverage.out | awk '$$3 != "100.0%"'
 
-fleet-chaos: ## Ten minutes of faults of a server that a fleet shares through
+fleet-chaos: ## Ten minutes of faults of a server, a cluster and a process of a fleet
 	cd fleet && go test -count 1 -run 'TestChaos$$' -chaos 10m -timeout 15m .
 
 bench: ## What each library adds to a request; go run ./service, ./fleet and ./pacing in bench measure more
@@ -188,4 +208,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures screenshot pictures-check fleet-chaos fuzz
+.PHONY: help demo test check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff

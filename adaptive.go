@@ -5,15 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"example.com/awsretry/internal/announced"
-	"example.com/awsretry/internal/bucket"
-	"example.com/awsretry/internal/pacing"
-	"example.com/awsretry/internal/sharing"
+	"example.com/awsretry/internal/pacer"
+	"example.com/awsretry/internal/tokens"
 )
 
 // ErrRateLimited is returned by [RateLimiter.Wait] when there is no send token
@@ -36,23 +34,9 @@ var errTooLate = errors.New("would not end before the context's deadline")
 // [RateLimiter.Update] after each outcome. Callers who must wait are served
 // first come first served.
 type RateLimiter struct {
-	err        error                    // of an invalid configuration
-	config     RateLimitConfig          // with the defaults; written once
-	start      time.Time                // zero of the bucket's clock; written once
-	limiting   atomic.Bool              // true from the first throttling response on; written with mu held
-	announcing atomic.Bool              // the bucket has a ledger; written with mu held
-	limitNames atomic.Pointer[[]string] // of the ledger's limits; written with the bucket's mutex held
-	bucket     *bucket.Bucket           // of send tokens; nil if err is set, and in the zero RateLimiter
-	sent       atomic.Int64             // attempts since takeCounts
-
-	mu             sync.Mutex    // guards the fields below; locked before the bucket's
-	updated        time.Duration // when update was last called, on the bucket's clock
-	law            pacing.Law
-	leased         *pacing.Leased // the law if many processes share the limiter, or nil
-	lapsing        *time.Timer    // calls lapse at the end of the lease; nil before the first one
-	lapsed         func()         // see onLapsed; may be nil
-	rate, capacity float64        // of the bucket
-	aloneAtMost    float64        // the highest rate without a lease; 0 means any
+	err    error           // of an invalid configuration
+	config RateLimitConfig // with the defaults
+	pacer  *pacer.Pacer    // nil if err is set, and in the zero RateLimiter
 }
 
 // NewRateLimiter returns a limiter that does not limit yet. If c is invalid,
@@ -68,23 +52,16 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	c.MinFillRate = cmp.Or(c.MinFillRate, defaultMinFillRate)
 	c.MinCapacity = cmp.Or(c.MinCapacity, defaultMinCapacity)
 	c.MeasureInterval = cmp.Or(c.MeasureInterval, defaultMeasureInterval)
-	start := time.Now()
-	l := &RateLimiter{config: c, start: start, bucket: bucket.New(start, 0, 0), law: newLaw(c, start)}
-	if c.Limits != nil {
-		l.keepLedger()
-	}
-	return l
+	return &RateLimiter{config: c, pacer: pacer.New(c.forPacer())}
 }
 
-// newLaw returns the law of a configuration that has its defaults, on a clock
-// whose zero is start.
-func newLaw(c RateLimitConfig, start time.Time) pacing.Adopter {
-	limits := pacing.Limits{MinRate: c.MinFillRate, MinCapacity: c.MinCapacity}
-	meter := pacing.NewMeter(start, c.MeasureInterval, c.Smoothing)
-	if c.Pacing == ScaledPacing {
-		return pacing.NewScaled(limits, meter, c.Beta)
+// forPacer returns c, which has its defaults, as package pacer has it.
+func (c RateLimitConfig) forPacer() pacer.Config {
+	return pacer.Config{
+		Scaled: c.Pacing == ScaledPacing, Beta: c.Beta, ScaleConstant: c.ScaleConstant, Smoothing: c.Smoothing,
+		MinRate: c.MinFillRate, MinCapacity: c.MinCapacity, Interval: c.MeasureInterval,
+		Limits: c.Limits != nil, Reserve: c.Reserve, Cost: c.Cost,
 	}
-	return pacing.NewCubic(limits, meter, c.Beta, c.ScaleConstant)
 }
 
 // Wait takes the token that one attempt needs, and waits in line for it. Before
@@ -101,106 +78,47 @@ func (l *RateLimiter) Wait(ctx context.Context) error {
 	return err
 }
 
-// wait is Wait for that request. It returns the send time, and
-// reports whether it took a token.
+// wait is Wait for that request. It returns the send time, and reports whether it
+// took a token.
 func (l *RateLimiter) wait(ctx context.Context, req announced.Request) (sent time.Duration, taken bool, err error) {
-	if l.err != nil {
+	switch {
+	case l.err != nil:
 		return 0, false, l.err
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return 0, false, context.Cause(ctx)
-	}
-	if !l.limits() {
+	case l.pacer == nil || !l.pacer.TakesTokens():
 		return 0, false, nil
+	case l.config.FailFast:
+		if sent, taken = l.pacer.Take(req); !taken {
+			err = ErrRateLimited
+		}
+		return sent, taken, err
 	}
-	if !l.config.FailFast {
-		sent, err = l.waitInLine(ctx, req)
-	} else if sent, taken = l.bucket.TakeNow(1, req); !taken {
-		err = ErrRateLimited
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	l.sent.Add(1)
-	return sent, true, nil
-}
-
-// take takes the token of one attempt if it is there. The limiter must limit. It
-// returns the send time for the attempt, and reads the clock once.
-func (l *RateLimiter) take(req announced.Request) (sent time.Duration, ok bool) {
-	now, ok := l.bucket.TakeNow(1, req)
-	if ok {
-		l.sent.Add(1)
-	}
-	if !l.needsSendTime() {
-		now = notLimited
-	}
-	return now, ok
-}
-
-// waitInLine takes a token, and waits in line for it.
-func (l *RateLimiter) waitInLine(ctx context.Context, req announced.Request) (sent time.Duration, err error) {
-	maxWait, limited := l.maxWait()
-	sent, err = l.bucket.WaitFor(ctx, 1, req, maxWait, limited)
-	if err == nil {
-		return sent, nil
-	}
-	var tooLong *bucket.TooLongError
+	longest, limited := l.maxWait()
+	sent, err = l.pacer.Wait(ctx, req, longest, limited)
+	var tooLong *tokens.TooLongError
 	switch {
 	case !errors.As(err, &tooLong):
-		return 0, err
-	case limited && tooLong.Expected > maxWait:
-		return 0, fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v",
-			ErrRateLimited, tooLong.Expected, maxWait)
+	case limited && tooLong.Expected > longest:
+		err = fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v", ErrRateLimited, tooLong.Expected, longest)
+	default:
+		err = fmt.Errorf("%w: the expected wait of %v %w", ErrRateLimited, tooLong.Expected, errTooLate)
 	}
-	return 0, fmt.Errorf("%w: the expected wait of %v %w", ErrRateLimited, tooLong.Expected, errTooLate)
+	return sent, err == nil, err
 }
 
-// maxWait returns the longest wait that waitInLine begins. ok is false if only
-// the context limits it.
+// maxWait returns the longest wait that Wait begins. ok is false if only the
+// context limits it.
 func (l *RateLimiter) maxWait() (d time.Duration, ok bool) {
 	return l.config.MaxWait, l.config.MaxWait > 0
-}
-
-// putBack returns a token that was not used.
-func (l *RateLimiter) putBack() {
-	l.sent.Add(-1)
-	l.bucket.Put(1)
-}
-
-// limits reports whether Wait takes tokens.
-func (l *RateLimiter) limits() bool { return l.limiting.Load() || l.announcing.Load() }
-
-// begins makes Wait take tokens of the law's rate. It requires that l.mu is held.
-func (l *RateLimiter) begins() {
-	if !l.limiting.Load() {
-		l.limiting.Store(true)
-		l.bucket.Pace()
-	}
-}
-
-// line returns how many callers wait for a send token, and how long a new caller
-// would wait at the present send rate.
-func (l *RateLimiter) line() (waiting int, expected time.Duration) {
-	if !l.limits() {
-		return 0, 0
-	}
-	return l.bucket.Line(1)
-}
-
-// expectedWait returns how long a new caller of Wait would wait at the present
-// send rate.
-func (l *RateLimiter) expectedWait() time.Duration {
-	_, expected := l.line()
-	return expected
 }
 
 // Update counts the outcome of an attempt that was sent just now. throttled is
 // true for a throttling response, and false for any other response and for a
 // transport error.
 func (l *RateLimiter) Update(throttled bool) {
-	if l.bucket != nil {
-		l.updateLatest(l.sendTime(), throttled)
+	if l.pacer != nil {
+		l.pacer.UpdateNow(throttled)
 	}
 }
 
@@ -208,88 +126,8 @@ func (l *RateLimiter) Update(throttled bool) {
 // [ScaledPacing] makes use of: requests that were sent before the rate was last
 // cut do not cut it again. A zero time means before that.
 func (l *RateLimiter) UpdateSent(sent time.Time, throttled bool) {
-	if l.bucket != nil {
-		l.updateLatest(sent.Sub(l.start), throttled)
-	}
-}
-
-// updateLatest is updateAt for a caller who knows only about when the request
-// was sent.
-func (l *RateLimiter) updateLatest(sent time.Duration, throttled bool) {
-	if l.announcing.Load() {
-		l.settle(l.latest(sent), true)
-	}
-	l.count(sent, throttled)
-}
-
-// notLimited is the send time of an attempt that took no send token, unless many
-// processes share the limiter.
-const notLimited time.Duration = 0
-
-// sendTime returns the time on the bucket's clock if the limiter uses the send
-// time of an attempt that took a token, or notLimited.
-func (l *RateLimiter) sendTime() time.Duration {
-	if !l.needsSendTime() {
-		return notLimited
-	}
-	return l.bucket.Now()
-}
-
-// sharedSendTime returns the time on the bucket's clock if many processes share
-// the limiter, which measures round trips before it limits, or notLimited.
-func (l *RateLimiter) sharedSendTime() time.Duration {
-	if l == nil || l.leased == nil {
-		return notLimited
-	}
-	l.sent.Add(1)
-	return l.bucket.Now()
-}
-
-// needsSendTime reports whether the outcome of an attempt depends on when it was
-// sent.
-func (l *RateLimiter) needsSendTime() bool {
-	return l.config.Pacing != CubicPacing || l.leased != nil || l.announcing.Load()
-}
-
-// updateAt counts the outcome of an attempt. sent is its send time on the
-// bucket's clock.
-func (l *RateLimiter) updateAt(sent time.Duration, throttled bool) {
-	l.settle(sent, true)
-	l.count(sent, throttled)
-}
-
-// count is updateAt for a request that is settled.
-func (l *RateLimiter) count(sent time.Duration, throttled bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.update(l.bucket.Now(), sent, throttled)
-}
-
-// update is updateAt at the time now. It requires that l.mu is held.
-func (l *RateLimiter) update(now, sent time.Duration, throttled bool) {
-	now = max(now, l.updated) // so that no interval is negative
-	l.updated = now
-	l.law.Update(now, min(sent, now), throttled)
-	if l.lapsed != nil && !l.leased.InForce(now) {
-		l.lapsed()
-	}
-	l.setRate(now)
-	if throttled { // not before there is a rate to wait at
-		l.begins()
-	}
-}
-
-// setRate gives the bucket the law's rate. It does not lock the bucket if the
-// rate is the same, as it mostly is before the first throttling response.
-// It requires that l.mu is held.
-func (l *RateLimiter) setRate(now time.Duration) {
-	rate, capacity := l.law.Pace()
-	if l.aloneAtMost > 0 && !l.leased.InForce(now) {
-		rate, capacity = min(rate, l.aloneAtMost), 1
-	}
-	if rate != l.rate || capacity != l.capacity {
-		l.rate, l.capacity = rate, capacity
-		l.bucket.SetRate(now, rate, capacity)
+	if l.pacer != nil {
+		l.pacer.UpdateSent(sent, throttled)
 	}
 }
 
@@ -299,12 +137,10 @@ func (l *RateLimiter) setRate(now time.Duration) {
 // the first throttling response on. The send rate is 0 until the first
 // [RateLimiter.Update], and until the limiter limits with ScaledPacing.
 func (l *RateLimiter) Rates() (measured, send float64, limited bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.law == nil {
+	if l.pacer == nil {
 		return 0, 0, false
 	}
-	return l.law.Measured(), l.rate, l.limiting.Load()
+	return l.pacer.Rates()
 }
 
 // Announce tells the limiter what a response announced whose request was sent at
@@ -315,148 +151,220 @@ func (l *RateLimiter) Rates() (measured, send float64, limited bool) {
 // Wait counts a request as in flight until Update or UpdateSent. A limit is
 // forgotten if a response after its reset does not announce it.
 func (l *RateLimiter) Announce(sent time.Time, limits []Limit) {
-	if l.bucket == nil {
+	if l.pacer == nil {
 		return
 	}
-	throttled := false
+	var known [announced.MostRead]announced.Limit
+	l.pacer.AnnounceSent(sent, asAnnounced(known[:0], limits))
+}
+
+// The defaults for the adaptive strategy's rate limiter (AWS SDK for Kotlin,
+// "Retries").
+const (
+	defaultBeta            = 0.7
+	defaultScaleConstant   = 0.4
+	defaultSmoothing       = 0.8
+	defaultMinFillRate     = 0.5
+	defaultMinCapacity     = 1.0
+	defaultMeasureInterval = 500 * time.Millisecond
+)
+
+// defaultScaledBeta is the default Beta of ScaledPacing.
+const defaultScaledBeta = 0.9
+
+// Pacing is how a [RateLimiter] finds the send rate.
+type Pacing int
+
+const (
+	// CubicPacing is the arithmetic of the AWS SDKs (AWS SDKs and Tools
+	// Reference Guide, "Retry behavior"). It is the zero value.
+	CubicPacing Pacing = iota
+
+	// ScaledPacing is the library's own. Its steps are relative to the rate, so
+	// it fits services of one request per second as well as of thousands, and
+	// slow ones. It cuts the rate once for all requests that were sent before
+	// the cut. It finds out, in half a minute or more, that a share of the
+	// requests is throttled whatever the rate is, and keeps the rate then.
+	ScaledPacing
+)
+
+// String returns the lower-case name that the command line uses, such as
+// scaled.
+func (p Pacing) String() string {
+	switch p {
+	case CubicPacing:
+		return "cubic"
+	case ScaledPacing:
+		return "scaled"
+	}
+	return fmt.Sprintf("Pacing(%d)", int(p))
+}
+
+// A RateLimitConfig configures the send rate limiter of adaptive mode (AWS SDKs
+// and Tools Reference Guide, "Retry behavior"). The zero value is the limiter
+// of the AWS SDKs, with the defaults of the AWS SDK for Kotlin, "Retries".
+type RateLimitConfig struct {
+	// Pacing is how the limiter finds the send rate. The zero value is
+	// [CubicPacing], the arithmetic of the AWS SDKs.
+	Pacing Pacing
+
+	// Beta is the fraction of the send rate that is left after a throttling
+	// response, in (0, 1]. 0 means 0.7. For ScaledPacing it must be below 1, and
+	// 0 means 0.9.
+	Beta float64
+
+	// ScaleConstant is how steeply the rate grows again, in requests per second
+	// per second cubed. 0 means 0.4. It is not for ScaledPacing, whose growth
+	// is relative to the rate.
+	ScaleConstant float64
+
+	// Smoothing is the weight of the newest measurement in the measured rate,
+	// in (0, 1]. 0 means 0.8.
+	Smoothing float64
+
+	// MinFillRate is the lowest send rate, in requests per second. 0 means 0.5.
+	MinFillRate float64
+
+	// MinCapacity is the lowest number of tokens in a full bucket, and so of
+	// requests that may be sent at once after a quiet time. It must be 1 or
+	// more: a smaller bucket would never hold a whole token. 0 means 1. The
+	// bucket holds the tokens of one second, or of a tenth of a second with
+	// ScaledPacing, if these are more.
+	MinCapacity float64
+
+	// MeasureInterval is the width of the intervals in which outcomes are
+	// counted. 0 means 0.5 s. ScaledPacing notices changes late with more than
+	// a second.
+	MeasureInterval time.Duration
+
+	// FailFast makes Wait return [ErrRateLimited] instead of waiting for a
+	// token.
+	FailFast bool
+
+	// MaxWait makes Wait return an error that wraps [ErrRateLimited] at once,
+	// instead of waiting, when the token is expected after a longer time. 0
+	// means that only the context's deadline limits the wait. FailFast
+	// overrides it.
+	MaxWait time.Duration
+
+	// Limits returns what a response announces of the limits of the service.
+	// An attempt waits until every limit of its partition has room for it. nil
+	// means that responses are not read; [ReadLimits] knows the usual headers.
+	// It must not read the body.
+	Limits func(*http.Response) []Limit
+
+	// Cost returns what a request takes of the limit of that name, in its units.
+	// If Cost is nil, or returns a number that is not above 0, the cost is
+	// learned from what remains; at first it is 1.
+	Cost func(req *http.Request, limit string) float64
+
+	// Reserve is the part of each quota that is left to others, in [0, 1).
+	Reserve float64
+}
+
+func (c RateLimitConfig) defaultBeta() float64 {
+	if c.Pacing == ScaledPacing {
+		return defaultScaledBeta
+	}
+	return defaultBeta
+}
+
+// zero reports whether no number is set.
+func (c RateLimitConfig) zero() bool {
+	return c.Beta == 0 && c.ScaleConstant == 0 && c.Smoothing == 0 && c.MinFillRate == 0 && c.MinCapacity == 0 &&
+		c.MeasureInterval == 0 && !c.FailFast && c.MaxWait == 0 && c.Reserve == 0
+}
+
+// validate returns an error that names the first invalid field. The caller adds
+// the package's prefix.
+func (c RateLimitConfig) validate() error {
+	fraction := func(x float64) bool { return x >= 0 && x <= 1 } // 0 is the default
+	amount := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
+	beta := c.defaultBeta()
+	const positive = "it must be a finite number above 0, or 0 for"
+	switch {
+	case c.Pacing != CubicPacing && c.Pacing != ScaledPacing:
+		return fmt.Errorf("RateLimit.Pacing is %d; it must be CubicPacing (0) or ScaledPacing (1)", int(c.Pacing))
+	case !fraction(c.Beta):
+		return fmt.Errorf("RateLimit.Beta is %v; it must be in (0, 1], or 0 for %v", c.Beta, beta)
+	case c.Pacing == ScaledPacing && c.Beta == 1:
+		return fmt.Errorf("RateLimit.Beta is 1; with ScaledPacing it must be in (0, 1), or 0 for %v", beta)
+	case c.Pacing == ScaledPacing && c.ScaleConstant != 0:
+		return fmt.Errorf("RateLimit.ScaleConstant is %v; it must be 0 with ScaledPacing, which does not use it",
+			c.ScaleConstant)
+	case !amount(c.ScaleConstant):
+		return fmt.Errorf("RateLimit.ScaleConstant is %v; %s %v", c.ScaleConstant, positive, defaultScaleConstant)
+	case !fraction(c.Smoothing):
+		return fmt.Errorf("RateLimit.Smoothing is %v; it must be in (0, 1], or 0 for %v", c.Smoothing, defaultSmoothing)
+	case !amount(c.MinFillRate) || c.MinFillRate > 0 && c.MinFillRate < tokens.MinRate:
+		return fmt.Errorf(
+			"RateLimit.MinFillRate is %v; it must be a finite number, %.2g (one in 146 years) or more, or 0 for %v",
+			c.MinFillRate, tokens.MinRate, defaultMinFillRate)
+	case !amount(c.MinCapacity) || c.MinCapacity > 0 && c.MinCapacity < 1:
+		return fmt.Errorf("RateLimit.MinCapacity is %v; it must be a finite number of tokens, 1 or more, or 0 for %v",
+			c.MinCapacity, defaultMinCapacity)
+	case c.MeasureInterval < 0:
+		return fmt.Errorf("RateLimit.MeasureInterval is %v; it must be above 0, or 0 for %v",
+			c.MeasureInterval, defaultMeasureInterval)
+	case !(c.Reserve >= 0 && c.Reserve < 1):
+		return fmt.Errorf("RateLimit.Reserve is %v; it must be in [0, 1)", c.Reserve)
+	case c.MaxWait < 0:
+		return fmt.Errorf("RateLimit.MaxWait is %v; it must be above 0, or 0 for as long as the context lasts",
+			c.MaxWait)
+	}
+	return nil
+}
+
+// A Limit is one of the limits of a service, as one of its responses announces
+// it.
+type Limit struct {
+	Name             string        // such as requests, tokens, or the name of a policy; "" if there is one limit
+	Quota, Remaining float64       // in units; Quota 0 means that it is not announced
+	Reset            time.Duration // until the quota is whole again; negative means that it is not announced
+
+	// Refills says that units come back steadily, so that Reset is when all have
+	// come back. Otherwise the whole quota comes back at once, at the end of a
+	// window.
+	Refills bool
+}
+
+// asAnnounced appends limits to known, as package announced has them.
+func asAnnounced(known []announced.Limit, limits []Limit) []announced.Limit {
 	for _, limit := range limits {
-		throttled = throttled || limit.Remaining < 1
+		known = append(known, announced.Limit(limit))
 	}
-	if len(limits) > 0 {
-		l.keepLedger()
-	}
-	if l.announcing.Load() {
-		l.announce(l.latest(sent.Sub(l.start)), announcement{limits: limits, throttled: throttled, pending: true})
-	}
+	return known
 }
 
-// latest returns the send time, on the bucket's clock, of the request in flight
-// that a caller of Wait most likely means by that time.
-func (l *RateLimiter) latest(sent time.Duration) time.Duration {
-	l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) {
-		if sent < 0 || sent > now { // a zero time
-			sent = now
-		}
-		sent = ledger.Latest(sent)
-	})
-	return sent
-}
-
-// An announcement is what a response says of the limits.
-type announcement struct {
-	limits     []Limit
-	throttled  bool
-	retryAfter time.Duration // 0: none
-	free       bool          // the service did not count the request
-	pending    bool          // the request counts as in flight until it is settled
-}
-
-// announce is Announce for the request with that send time. It reports whether a
-// limit explains a throttling response.
-func (l *RateLimiter) announce(sent time.Duration, a announcement) (explained bool) {
-	var known [8]announced.Limit
-	list := known[:0]
-	for _, limit := range a.limits {
-		list = append(list, announced.Limit(limit))
+// ReadLimits returns the limits that a response announces in its headers, for
+// RateLimitConfig.Limits. It returns nil if there are none, and for a response
+// that a cache gave: one with an Age above 0, or with a hit in X-Cache or
+// Cache-Status.
+//
+// It knows RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers,
+// drafts 7 to 11); RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset
+// (drafts up to 6, and Heroku's alone, and Docker Hub's with a window);
+// X-RateLimit-… and X-Rate-Limit-…, as GitHub, Okta and many others send them;
+// the same by kind, as OpenAI, Linear, LaunchDarkly and RapidAPI send them, and
+// by second, minute, hour and day; Anthropic-RateLimit-…; and those of Shopify,
+// HubSpot, Strava and Azure Resource Manager. What cannot be parsed or makes no
+// sense is left out, and so are limits of how much may be under way at once.
+//
+// A limit's name is what the headers name of the resource, the policy or kind,
+// the unit if it is not requests, and the partition key. Of two limits of one
+// name, the stricter counts. A response has at most eight.
+func ReadLimits(resp *http.Response) []Limit {
+	if resp == nil {
+		return nil
 	}
-	l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) {
-		explained = ledger.Announce(now, sent, announced.Answer{
-			Limits: list, Throttled: a.throttled, Free: a.free, RetryAfter: a.retryAfter,
-		})
-		if !a.pending {
-			ledger.Settle(sent, !a.free)
-		}
-		l.noteNames(ledger)
-	})
-	return explained
-}
-
-// noteNames makes request ask for the limits of the ledger. It requires that the
-// bucket is locked.
-func (l *RateLimiter) noteNames(ledger *announced.Ledger) {
-	if old, names := l.limitNames.Load(), ledger.Names(); len(names) > 0 && (old == nil || &(*old)[0] != &names[0]) {
-		changed := names // which would be on the heap for each response
-		l.limitNames.Store(&changed)
+	var known [announced.MostRead]announced.Limit
+	read := announced.Append(known[:0], resp.Header, time.Now)
+	if len(read) == 0 || announced.FromCache(resp.Header) {
+		return nil
 	}
-}
-
-// said returns what a response announced last, or nil.
-func (l *RateLimiter) said() (said *sharing.Said) {
-	if l.announcing.Load() {
-		l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) {
-			if limits, throttled, sent, heard := ledger.Said(); len(limits) > 0 {
-				said = &sharing.Said{Limits: limits, Throttled: throttled, Sent: now - sent, Heard: now - heard}
-			}
-		})
-	}
-	return said
-}
-
-// hear is what a response to another process announced.
-func (l *RateLimiter) hear(said *sharing.Said) {
-	if l.announcing.Load() {
-		l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) {
-			ledger.Hear(now, now-said.Sent, now-said.Heard, said.Limits, said.Throttled)
-			l.noteNames(ledger)
-		})
-	}
-}
-
-// keepLedger begins to count requests in flight, and to wait for limits.
-func (l *RateLimiter) keepLedger() {
-	if l.announcing.Load() {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.announcing.Load() {
-		l.bucket.Announce(announced.New(l.config.Reserve), l.limiting.Load())
-		l.announcing.Store(true)
-	}
-}
-
-// settle ends the request in flight with that send time. used says whether the
-// service may have counted it.
-func (l *RateLimiter) settle(sent time.Duration, used bool) {
-	if l.announcing.Load() {
-		l.bucket.Ledger(func(ledger *announced.Ledger, _ time.Duration) { ledger.Settle(sent, used) })
-	}
-}
-
-// request returns what the limits need to know of a request.
-func (l *RateLimiter) request(req *http.Request) (r announced.Request) {
-	if !l.announcing.Load() {
-		return r
-	}
-	r.Route = announced.RouteOf(req.Method, req.URL.Path)
-	names := l.limitNames.Load()
-	if l.config.Cost == nil || names == nil {
-		return r
-	}
-	r.Costs = &announced.Costs{Names: *names}
-	for i, name := range *names {
-		r.Costs.Values[i] = l.config.Cost(req, name)
-	}
-	return r
-}
-
-// limitsNow returns the limits, with what is in flight taken off.
-func (l *RateLimiter) limitsNow() (limits []Limit) {
-	if l.announcing.Load() {
-		l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) {
-			for _, limit := range ledger.State(now) {
-				limits = append(limits, Limit(limit))
-			}
-		})
+	limits := make([]Limit, len(read))
+	for i, l := range read {
+		limits[i] = Limit(l)
 	}
 	return limits
-}
-
-// delays reports whether requests may have to wait.
-func (l *RateLimiter) delays() (delays bool) {
-	if l.limiting.Load() || !l.announcing.Load() {
-		return l.limiting.Load()
-	}
-	l.bucket.Ledger(func(ledger *announced.Ledger, now time.Duration) { delays = ledger.Limits(now) })
-	return delays
 }

@@ -1,7 +1,6 @@
 package awsretry
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -9,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/awsretry/internal/bucket"
+	"example.com/awsretry/internal/tokens"
 	"example.com/awsretry/internal/waittest"
 )
 
@@ -36,53 +35,6 @@ func TestSendRateVectors(t *testing.T) {
 	})
 }
 
-// outOfBounds returns which of the limiter's numbers is out of bounds, or "".
-func outOfBounds(l *RateLimiter) string {
-	measured, send, _ := l.Rates()
-	tokens, capacity := l.bucket.Tokens(), max(send, l.config.MinCapacity)
-	switch {
-	case !(measured >= 0 && measured <= math.MaxFloat64):
-		return fmt.Sprintf("the measured rate is %v", measured)
-	case l.limits() && !(send >= l.config.MinFillRate && send <= math.MaxFloat64):
-		return fmt.Sprintf("the send rate is %v", send)
-	case !(tokens >= 0 && tokens <= capacity):
-		return fmt.Sprintf("%v of %v tokens", tokens, capacity)
-	}
-	return ""
-}
-
-// Whatever the clock and the configuration, the numbers stay in bounds.
-func TestLimiterWithOddClocks(t *testing.T) {
-	const end time.Duration = 1 << 62 // of the bucket's clock
-	for _, c := range []RateLimitConfig{
-		{},
-		{MeasureInterval: math.MaxInt64, ScaleConstant: math.SmallestNonzeroFloat64},
-		{MeasureInterval: 1, ScaleConstant: math.MaxFloat64, Smoothing: 1e-300},
-		{MinFillRate: math.MaxFloat64, MinCapacity: math.MaxFloat64, Beta: 1},
-		{Pacing: ScaledPacing, MeasureInterval: 1},
-		{Pacing: ScaledPacing, MinFillRate: math.MaxFloat64, MinCapacity: math.MaxFloat64, MeasureInterval: math.MaxInt64},
-		{Pacing: ScaledPacing, Beta: math.SmallestNonzeroFloat64, MinFillRate: bucket.MinRate, Smoothing: 1e-300},
-	} {
-		for _, clock := range [][]time.Duration{
-			{-1, math.MinInt64, math.MinInt64, 0, -1},
-			{end, end, end, 0, end},
-			{time.Second, 0, time.Second, 0, 3 * time.Second, 3 * time.Second},
-		} {
-			for bits := range 1 << 3 { // which of the outcomes are throttled
-				l := NewRateLimiter(c)
-				for i, now := range clock {
-					l.update(now, now-time.Duration(bits), bits>>(i%3)&1 == 1)
-					fault := outOfBounds(l)
-					l.bucket.Take(1)
-					if fault = cmp.Or(fault, outOfBounds(l)); fault != "" {
-						t.Fatalf("update at %v of %v with %+v: %s", now, clock, c, fault)
-					}
-				}
-			}
-		}
-	}
-}
-
 // The capacity follows the rate also below MinFillRate.
 func TestCapacityBelowTheLowestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +46,7 @@ func TestCapacityBelowTheLowestRate(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		_, send, _ := l.Rates()
-		if got := l.bucket.Tokens(); send != 100 || !near(got, 3.2, 1e-8) {
+		if got := l.pacer.Tokens(); send != 100 || !near(got, 3.2, 1e-8) {
 			t.Errorf("%v tokens at the rate %v, want 3.2 at 100", got, send)
 		}
 	})
@@ -140,7 +92,7 @@ func TestRateLimitConfigValidate(t *testing.T) {
 		want   string // the error; "" for none
 	}{
 		{RateLimitConfig{}, ""},
-		{RateLimitConfig{Beta: 1, Smoothing: 1, ScaleConstant: 1e-9, MinFillRate: bucket.MinRate,
+		{RateLimitConfig{Beta: 1, Smoothing: 1, ScaleConstant: 1e-9, MinFillRate: tokens.MinRate,
 			MinCapacity: 1, MeasureInterval: 1, MaxWait: 1}, ""},
 		{RateLimitConfig{Beta: 1.01}, "RateLimit.Beta is 1.01" + aFraction + "0.7"},
 		{RateLimitConfig{Beta: -0.1, Pacing: ScaledPacing}, "RateLimit.Beta is -0.1" + aFraction + "0.9"},
@@ -250,7 +202,7 @@ func TestAnnounceAlone(t *testing.T) {
 				time.Sleep(time.Second)
 				wantError(t, l.Wait(t.Context()), "")
 				use(l)
-				got := l.limitsNow()
+				got := l.pacer.Limits()
 				if len(got) != 1 || got[0].Remaining != 50 || (got[0].Reset-time.Minute).Abs() > time.Second {
 					t.Errorf("%s, known from the start %v: %+v", name, known, got)
 				}
@@ -259,8 +211,8 @@ func TestAnnounceAlone(t *testing.T) {
 	}
 	for _, l := range []*RateLimiter{{}, NewRateLimiter(RateLimitConfig{Reserve: 1})} {
 		l.Announce(time.Now(), limits) // does nothing
-		if got := l.limitsNow(); got != nil {
-			t.Errorf("%+v", got)
+		if l.pacer != nil {
+			t.Errorf("%+v limits", l)
 		}
 	}
 }
@@ -377,7 +329,7 @@ func TestLimiterAgainstModel(t *testing.T) {
 				if m.tokens == m.capacity {
 					full++
 				}
-				if tokens := l.bucket.Tokens(); !near(tokens, m.tokens, 1e-5) {
+				if tokens := l.pacer.Tokens(); !near(tokens, m.tokens, 1e-5) {
 					t.Fatalf("step %d: %v tokens, want %v of %v", step, tokens, m.tokens, m.capacity)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/respbody"
 )
@@ -14,16 +15,17 @@ import (
 // A call is one RoundTrip: what its attempts share, and the present attempt. It
 // lives on the goroutine's stack.
 type call struct {
-	kind      callKind
 	config    *config
 	req       *http.Request // the caller's; never changed
-	caller    callerContext
-	options   callOptions // of the context; the zero value if it has none
-	partition *partition
-	attempts  int  // how often the request may be sent
-	outer     bool // the AWS SDK that made the request retries it
-	observed  bool // there are observers
-	patient   bool // it waits for retry tokens that other calls may put back
+	caller    caller.Context
+	options   callOptions     // of the context; the zero value if it has none
+	entry     *partitionEntry // released by end; nil before
+	partition *partition      // of entry
+	attempts  int             // how often the request may be sent
+	outer     bool            // the AWS SDK that made the request retries it
+	observed  bool            // there are observers
+	resumes   bool            // its responses continue a body, whose beginning the caller has
+	patient   bool            // it waits for retry tokens that other calls may put back
 
 	attempt // the present one; a new value for each
 
@@ -33,34 +35,31 @@ type call struct {
 	responded  bool   // RoundTrip returns a response
 }
 
-type callKind int
-
-const (
-	wholeCall callKind = iota // a RoundTrip
-	restCall                  // a request for the rest of a response body, which no outer loop retries
-	loopCall                  // another library sends the attempts, see loop
-)
-
 // take makes c the call of req. From here on, end closes the request's body.
 func (c *call) take(req *http.Request) {
-	c.req, c.caller = req, callerOf(req)
+	c.req, c.caller = req, caller.Of(req)
 	c.body.Own(req)
 }
 
-// begin finds what the attempts share.
+// begin finds what the attempts share. If options is nil, they are not known yet.
 func (c *call) begin(config *config, options *callOptions) error {
+	if options == nil {
+		options = optionsOf(c.req.Context()) // Value may panic, so c has the body
+	}
 	c.resolve(config, options)
-	if why := c.caller.ended(); why != nil {
-		return &Error{Stop: c.caller.stop(why), Err: interruption(c.caller.Context, why, nil)}
+	if why := c.caller.Ended(); why != nil {
+		return &Error{Stop: c.stopFor(why), Err: interruption(c.caller.Context, why, nil)}
 	}
 	if c.options.fault != nil {
 		return &Error{Stop: StopPermanent, Err: c.options.fault}
 	}
-	c.partition = config.partitionOf(c.req, options)
+	c.use(config.partitionOf(c.req, options))
 	c.body.Plan(config.maxBuffer, !c.mayRetry(1))
-	c.key = c.chooseKey()
 	return nil
 }
+
+// use makes the partition that of the call, which releases it at its end.
+func (c *call) use(e *partitionEntry) { c.entry, c.partition = e, &e.Value }
 
 // resolve sets what the config, the options of the context, which may be nil, and the
 // request say of the attempts.
@@ -70,7 +69,6 @@ func (c *call) resolve(config *config, options *callOptions) {
 		c.options = *options
 	}
 	c.observed = config.observe != nil || c.options.observe != nil
-	c.outer = c.kind == wholeCall && !config.nested && awsproto.OuterLoop(c.req)
 	switch c.attempts = config.attempts; {
 	case c.options.maxAttempts > 0:
 		c.attempts = c.options.maxAttempts
@@ -83,7 +81,7 @@ func (c *call) resolve(config *config, options *callOptions) {
 // that http.Client makes of a redirect has that of the request before it.
 func (c *call) chooseKey() string {
 	req := c.req
-	if c.config.keyOf == nil || c.kind != wholeCall || req.Method != http.MethodPost && req.Method != http.MethodPatch || hasKey(req) ||
+	if c.config.keyOf == nil || req.Method != http.MethodPost && req.Method != http.MethodPatch || hasKey(req) ||
 		c.config.prepare == nil && awsproto.Signed(req) {
 		return ""
 	}
@@ -95,12 +93,19 @@ func (c *call) chooseKey() string {
 	return c.config.keyOf(req)
 }
 
-// end runs on every way out, also when a hook or Base panics.
+// finally runs on every way out, also when a hook or Base panics.
+func (c *call) finally() {
+	defer c.end()
+	defer c.reportPanic()
+	c.endAttempt()
+}
+
+// end releases what the attempts share.
 func (c *call) end() {
-	if c.partition != nil {
-		c.config.partitions.release(c.partition)
+	if c.entry != nil {
+		c.config.partitions.Release(c.entry)
 	}
-	c.caller.release()
+	c.caller.Release()
 	c.body.Release(!c.responded) // its Close may panic
 }
 
@@ -132,30 +137,16 @@ func (c *call) longPolls() bool {
 	return false
 }
 
-// sleep sleeps for d. It returns false early if the caller's context ends.
-func (c *call) sleep(d time.Duration) bool {
-	if d <= 0 {
-		return c.caller.ended() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-c.caller.Done():
-	case <-c.caller.cancel:
-	}
-	return false
-}
-
 // interrupted returns the Stop of a call whose context has ended.
-func (c *call) interrupted() Stop { return c.caller.stop(c.caller.ended()) }
+func (c *call) interrupted() Stop { return c.stopFor(c.caller.Ended()) }
 
-// outlivesDeadline reports whether a wait that starts now would not end before
-// the caller's deadline.
-func (c *call) outlivesDeadline(wait time.Duration) bool {
-	deadline, ok := c.caller.Deadline()
-	return ok && !time.Now().Add(wait).Before(deadline)
+// stopFor returns the Stop of a call that ended because of why, which
+// caller.Ended returned.
+func (c *call) stopFor(why error) Stop {
+	if c.caller.TimedOut(why) {
+		return StopDeadline
+	}
+	return StopCanceled
 }
 
 // An attempt is one sending of the request, from the wait for its turn to the
@@ -205,7 +196,7 @@ func (c *call) advance() {
 	c.permit, c.record.Offset = permit, offset
 }
 
-// endAttempt runs on every way out, also when a hook or Base panics.
+// endAttempt releases what the present attempt has.
 func (c *call) endAttempt() {
 	c.permit.release(true)
 	c.next.release(true)
@@ -244,12 +235,12 @@ type past struct {
 // refuse ends the call before its attempt is sent: because the caller's context has
 // ended, or because of an error of Quota.Acquire or RateLimiter.Wait.
 func (c *call) refuse(stop Stop, err error) error {
-	why := c.caller.ended()
+	why := c.caller.Ended()
 	if why == nil && !errors.Is(err, ErrQuotaExceeded) && !errors.Is(err, ErrRateLimited) {
 		why = err
 	}
 	if why != nil {
-		return c.endUnsent(c.caller.stop(why), interruption(c.caller.Context, why, c.before.failure.error()))
+		return c.endUnsent(c.stopFor(why), interruption(c.caller.Context, why, c.before.failure.error()))
 	}
 	if c.before.attempts > 0 && errors.Is(err, errTooLate) {
 		stop = StopDeadline
@@ -284,3 +275,33 @@ func (c *call) observe(a Attempt) {
 		c.options.observe(a)
 	}
 }
+
+// report calls the observers, once. An attempt whose response body broke off is
+// reported again only if no attempt follows it.
+func (c *call) report() {
+	broke := c.resumes && !c.sent()
+	if !c.observed || c.reported || broke && c.record.Stop == "" {
+		return
+	}
+	c.reported = true
+	c.observe(c.record)
+}
+
+// reportPanic calls the observers if a hook or Base panicked after the attempt
+// was sent.
+func (c *call) reportPanic() {
+	if !c.sent() || c.reported || !c.observed {
+		return
+	}
+	c.record.Class = Permanent
+	c.stopAt(StopPermanent)
+	if c.record.Response == nil && c.record.Err == nil {
+		c.record.Err = errPanicked
+	}
+	c.report()
+}
+
+var errPanicked = errors.New("awsretry: Base panicked")
+
+// stopAt ends the call with its attempt, even if a retry was planned.
+func (c *call) stopAt(stop Stop) { c.record.Stop, c.record.Delay = stop, 0 }

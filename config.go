@@ -11,8 +11,9 @@ import (
 	"time"
 	"weak"
 
-	"example.com/awsretry/internal/gate"
+	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/partitions"
 	"example.com/awsretry/internal/retrier"
 	"github.com/hashicorp/go-cleanhttp"
 )
@@ -34,6 +35,7 @@ func defaultAttempts(m Mode) int {
 }
 
 const (
+	defaultMaxPartitions = 1024
 	defaultMaxBodyBuffer = 1 << 20
 	defaultMaxRetryAfter = time.Minute
 
@@ -86,11 +88,13 @@ type config struct {
 	increment   int
 	capacity    int
 	waitTokens  bool
+	quotaShare  float64
 	failFast    bool
 	limits      func(*http.Response) []Limit // nil except in adaptive mode
 
 	partitionName func(*http.Request) string
-	partitions    *partitionTable
+	partitions    *partitions.Table[partition]
+	shared        bool // many processes share the buckets
 
 	fastPathAllowed bool // for a first attempt
 	resume          bool
@@ -226,21 +230,20 @@ func (c *config) mayHang(ctx context.Context) bool {
 }
 
 // partitionOf returns the partition of a request. The caller must release it.
-func (c *config) partitionOf(req *http.Request, options *callOptions) *partition {
+func (c *config) partitionOf(req *http.Request, options *callOptions) *partitionEntry {
 	switch {
 	case options != nil && options.hasPartition:
-		return c.partitions.get(options.partition, "")
+		return c.partitions.Get(options.partition)
 	case c.partitionName != nil:
-		return c.partitions.get(c.partitionName(req), "")
+		return c.partitions.Get(c.partitionName(req))
 	case req.URL == nil:
-		return c.partitions.get("", "")
+		return c.partitions.Get("")
 	}
-	host := req.URL.Host
-	if p := c.partitions.recent.Load(); p != nil && p.host == host && host != "" && c.partitions.hold(p) {
-		return p
-	}
-	return c.partitions.get(strings.ToLower(host), host)
+	return c.partitions.OfHost(req.URL.Host)
 }
+
+// retriedOutside reports whether the AWS SDK that made the request retries it.
+func (c *config) retriedOutside(req *http.Request) bool { return !c.nested && awsproto.OuterLoop(req) }
 
 // base returns Base or its default.
 func (t *Transport) base() http.RoundTripper {
@@ -287,6 +290,7 @@ func (c *config) setBuckets(t *Transport) {
 	}
 	c.capacity = quota.capacity()
 	c.waitTokens = quota.Wait
+	c.quotaShare = quota.Share
 	c.initialCost = quota.InitialCost
 	c.increment = max(cmp.Or(quota.SuccessIncrement, defaultSuccessIncrement), 0)
 	costs := classicCosts
@@ -299,31 +303,36 @@ func (c *config) setBuckets(t *Transport) {
 		c.failFast, c.limits = limits.FailFast, limits.Limits
 	}
 	shares := t.Shared != nil && (c.capacity > 0 || c.mode == Adaptive || c.shareRetryAfter)
+	makeQuota := func() *Quota { return newQuota(quota, c.costs.ofCall(c.attempts)) }
+	if shares && quota.Share > 0 {
+		makeQuota = func() *Quota { return newPartOfQuota(quota, c.costs.ofCall(c.attempts)) }
+	}
 	newLimiter := func() *RateLimiter { return nil }
 	if c.mode == Adaptive {
 		newLimiter = func() *RateLimiter {
 			l := NewRateLimiter(limits)
 			if shares {
-				l.share()
+				l.pacer.Share()
 				if rate := t.Shared.FirstRate(); rate > 0 {
-					l.alone(rate)
+					l.pacer.Alone(rate)
 				}
 			}
 			return l
 		}
 	}
-	spreader, _ := t.Backoff.(gate.Spreader)
-	c.partitions = &partitionTable{
-		size:       cmp.Or(t.MaxPartitions, defaultMaxPartitions),
-		newQuota:   func() *Quota { return newQuota(quota, c.costs.ofCall(c.attempts)) },
+	kind := &partitionKind{
+		newQuota:   makeQuota,
 		newLimiter: newLimiter,
-		spreader:   spreader,
-		hasLines:   c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
+	}
+	c.partitions = &partitions.Table[partition]{
+		Size:  cmp.Or(t.MaxPartitions, defaultMaxPartitions),
+		Kind:  kind,
+		Lines: c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
 	}
 	if shares {
-		c.partitions.joined = t.Shared.Join
+		c.shared, kind.joined = true, t.Shared.Join
 		self := weak.Make(t)
-		c.partitions.newShare = func(p *partition) *localShare { return c.newShare(p, self) }
+		kind.newShare = func(p *partition) *localShare { return c.newShare(p, self) }
 	}
 }
 
@@ -352,17 +361,18 @@ func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
 		wake: make(chan struct{}, 1), joined: time.Now(),
 	}
 	s.quotaText = "no quota"
-	if s.firstTokens = s.capacity; s.capacity > 0 {
-		quota := func(capacity, increment int, costs costs) QuotaConfig {
+	if s.firstTokens = min(p.quota.Tokens(), s.capacity); s.capacity > 0 {
+		s.trafficOfCall = c.quotaShare * float64(s.perCall)
+		quota := func(capacity, increment int, share float64, costs costs) QuotaConfig {
 			return QuotaConfig{
-				Capacity: capacity, SuccessIncrement: increment,
+				Capacity: capacity, SuccessIncrement: increment, Share: share,
 				RetryCost: costs.transient, TimeoutCost: costs.timeout, ThrottlingCost: costs.throttling,
 			}
 		}
-		s.quotaText = unusual(quota(s.capacity, c.increment, c.costs), quota(0, defaultSuccessIncrement, classicCosts))
+		s.quotaText = unusual(quota(s.capacity, c.increment, c.quotaShare, c.costs), quota(0, defaultSuccessIncrement, 0, classicCosts))
 	}
 	if p.limiter != nil {
-		p.limiter.onLapsed(s.signal)
+		p.limiter.pacer.OnLapsed(s.signal)
 	}
 	return s
 }
@@ -435,9 +445,6 @@ func (t *Transport) Validate() error {
 	if t.Shared != nil {
 		if err := t.Shared.Validate(t.Mode); err != nil {
 			fault("Shared: %w", err)
-		}
-		if t.Quota.Share > 0 {
-			fault("Quota.Share is %v; with Shared it must be 0: the bucket is that of all processes", t.Quota.Share)
 		}
 		if t.Quota.InitialCost > 0 {
 			fault("Quota.InitialCost is %d; with Shared it must be 0: each process has few of the tokens at a time, "+

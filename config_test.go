@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -29,7 +28,7 @@ func TestValidate(t *testing.T) {
 		{Backoff: exponential{Factor: 1, ThrottlingInitial: time.Minute}}, // above Max, which caps it
 		{Backoff: exponential{Max: time.Second / 2}},
 		{Backoff: awsretry.Decorrelated{Max: time.Second / 2}},
-		{Backoff: contract.Delay(0)},
+		{Backoff: delayed(0)},
 	} {
 		if err := tr.Validate(); err != nil {
 			t.Errorf("%+v: %v", tr, err)

@@ -2,7 +2,6 @@ package awsretry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -198,96 +197,4 @@ func (r *recordContext) Value(key any) any {
 		return r
 	}
 	return r.Context.Value(key)
-}
-
-// A callerContext is the context of RoundTrip's caller, which the deprecated
-// Request.Cancel ends too. An http.Client with a Timeout sets that channel and
-// a deadline. If there is a deadline, it ends long waits, and the channel is
-// only polled.
-type callerContext struct {
-	context.Context                 // the request's
-	cancel          <-chan struct{} // Request.Cancel
-
-	merged context.Context // ends with either; nil until the first wait
-	end    context.CancelFunc
-}
-
-func callerOf(req *http.Request) callerContext {
-	return callerContext{Context: req.Context(), cancel: cancelOf(req)}
-}
-
-// cancelOf returns Request.Cancel, which is deprecated.
-func cancelOf(req *http.Request) <-chan struct{} {
-	return req.Cancel
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// ended returns the cancellation cause, or nil. An http.Client with a Timeout
-// closes Request.Cancel at the deadline, maybe before the context ends.
-func (c *callerContext) ended() error {
-	switch {
-	case c.Err() != nil:
-		return context.Cause(c.Context)
-	case !isClosed(c.cancel):
-		return nil
-	case c.deadlinePassed():
-		return context.DeadlineExceeded
-	}
-	return context.Canceled
-}
-
-func (c *callerContext) deadlinePassed() bool {
-	deadline, ok := c.Deadline()
-	return ok && !time.Now().Before(deadline)
-}
-
-// stop returns the Stop of a call that ended because of why, which ended
-// returned.
-func (c *callerContext) stop(why error) Stop {
-	if errors.Is(c.Err(), context.DeadlineExceeded) || errors.Is(why, context.DeadlineExceeded) {
-		return StopDeadline
-	}
-	return StopCanceled
-}
-
-// onlyCancel reports whether nothing but Request.Cancel limits a wait.
-func (c *callerContext) onlyCancel() bool {
-	if c.cancel == nil {
-		return false
-	}
-	_, ok := c.Deadline()
-	return !ok
-}
-
-// waiting returns a context for a wait. It is valid until release.
-func (c *callerContext) waiting() context.Context {
-	if c.merged == nil && c.onlyCancel() {
-		ctx, end := context.WithCancel(c.Context)
-		c.merged, c.end = ctx, end
-		go func(cancel <-chan struct{}) {
-			select {
-			case <-cancel:
-				end()
-			case <-ctx.Done():
-			}
-		}(c.cancel)
-	}
-	if c.merged != nil {
-		return c.merged
-	}
-	return c.Context
-}
-
-func (c *callerContext) release() {
-	if c.end != nil {
-		c.end()
-	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -44,12 +43,12 @@ func TestOptionsOfOneRequest(t *testing.T) {
 		{"backoff completed by the revision", &transport{Revision: awsretry.Revision2026},
 			awsretry.WithBackoff(bg, noJitter), 3, 30*s + 150*time.Millisecond, awsretry.Transient},
 		{"all", &transport{}, awsretry.WithBackoff(awsretry.WithPolicy(awsretry.WithAttemptTimeout(
-			awsretry.WithMaxAttempts(bg, 2), s), timedOut), contract.Delay(7*s)), 2, 9 * s, awsretry.Timeout},
+			awsretry.WithMaxAttempts(bg, 2), s), timedOut), delayed(7*s)), 2, 9 * s, awsretry.Timeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var seen []awsretry.Attempt
-				tt.tr.Base, tt.tr.Backoff = slow, contract.Delay(time.Second)
+				tt.tr.Base, tt.tr.Backoff = slow, delayed(time.Second)
 				tt.tr.Observe = func(a awsretry.Attempt) { seen = append(seen, a) }
 				start := time.Now()
 				tt.tr.RoundTrip(httpfake.Request(t, tt.ctx, "GET", nil))
@@ -77,7 +76,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 			tr := &awsretry.Transport{Base: failing(errors.New("sent"))}
 			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "PUT", source))
 			if err == nil || !strings.Contains(err.Error(), want) ||
-				contract.StopOf(resp, err) != awsretry.StopPermanent {
+				stopOf(resp, err) != awsretry.StopPermanent {
 				t.Errorf("%v, %v; want an error with %q", resp, err, want)
 			}
 			if source.Closes() != 1 {

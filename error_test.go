@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -66,7 +65,7 @@ func TestErrorTextOfRoundTrip(t *testing.T) {
 			if tt.cause == nil {
 				delay = 0
 			}
-			tr := &awsretry.Transport{Base: tt.base, MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: contract.Delay(delay)}
+			tr := &awsretry.Transport{Base: tt.base, MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: delayed(delay)}
 			_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
 			if fmt.Sprint(err) != tt.want {
 				t.Errorf("got  %v\nwant %s", err, tt.want)

@@ -157,22 +157,6 @@ func (beginnings) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// In an outage there is one warning for each partition and second, which counts
-// the failures since the one before.
-func ExampleLogConfig() {
-	server := startServer(status(503, ""))
-	defer server.Close()
-	defer logTo(beginnings{})()
-
-	observe := awsretry.LogConfig{EachSecond: true, OmitPaths: true}.Observer()
-	client := &http.Client{Transport: &awsretry.Transport{Observe: observe, Backoff: quick}}
-	resp, err := client.Get(server.URL + "/bot123:SECRET/")
-	printStatus(resp, err)
-	// Output:
-	// WARN gave up method=GET
-	// 503
-}
-
 // A signature that expires in a long delay is made for each attempt.
 func ExampleTransport_prepare() {
 	server := startServer(status(500, "again"), func(w http.ResponseWriter, r *http.Request) {

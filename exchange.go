@@ -15,10 +15,20 @@ import (
 	"example.com/awsretry/internal/retrier"
 )
 
+// exchange makes the request of the attempt and sends it.
+func (c *call) exchange() error {
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	c.send()
+	c.receive()
+	return nil
+}
+
 // prepare makes the request that is sent. The first attempt sends the caller's
 // request itself if nothing in it has to differ.
 func (c *call) prepare() error {
-	if why := c.caller.ended(); why != nil { // the wait may have been long
+	if why := c.caller.Ended(); why != nil { // the wait may have been long
 		return c.refuse(StopCanceled, why)
 	}
 	timeout, timed := c.attemptTimeout()
@@ -34,8 +44,8 @@ func (c *call) prepare() error {
 		c.marked = newRecordContext(ctx, c.req, c.options, c.record.Number)
 		ctx = c.marked
 	}
-	if c.config.prepare != nil && c.caller.onlyCancel() {
-		ctx = retrier.WithWaiting(ctx, c.caller.waiting())
+	if c.config.prepare != nil {
+		ctx = c.caller.ForHook(ctx)
 	}
 	if ownContext {
 		c.own = respbody.NewContext(ctx, timeout, c.config.stall)
@@ -115,7 +125,7 @@ func (c *call) runPrepare() error {
 	if err != nil {
 		return c.prepareError(err)
 	}
-	if why := c.caller.ended(); why != nil { // Prepare may have taken long
+	if why := c.caller.Ended(); why != nil { // Prepare may have taken long
 		return c.refuse(StopCanceled, why)
 	}
 	return nil
@@ -130,8 +140,8 @@ func (c *call) prepareError(err error) error {
 		stop, chosen, err = own.Stop, true, own.Err
 	}
 	err = c.before.failure.after(fmt.Errorf("error from Prepare: %w", err))
-	if why := c.caller.ended(); why != nil && !chosen {
-		stop, err = c.caller.stop(why), interruption(c.caller.Context, why, err)
+	if why := c.caller.Ended(); why != nil && !chosen {
+		stop, err = c.stopFor(why), interruption(c.caller.Context, why, err)
 	}
 	return c.endUnsent(stop, err)
 }

@@ -7,36 +7,52 @@ import (
 
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/respbody"
 )
 
+// tryFast is RoundTrip where the settings may ask for nothing but sending the
+// request.
+func (c *config) tryFast(req *http.Request) (*http.Response, error) {
+	var f fastPath
+	f.send(c, req)
+	switch {
+	case f.succeeded(req):
+		f.reward(req)
+		return f.resp, nil
+	case f.sent():
+		return f.goOn(req)
+	}
+	return c.roundTrip(req, f.options)
+}
+
 // A fastPath sends a request that needs nothing but sending. Most requests
-// succeed there, without an allocation. If one fails, its call goes on with
-// what the fast path has.
+// succeed there, without an allocation. If one fails, it makes a call that goes on
+// after the attempt.
 type fastPath struct {
-	config    *config      // nil if nothing was sent
-	options   *callOptions // nil if the context has none, or was not asked
-	via       http.RoundTripper
-	own       *respbody.Context // of what was sent; nil if that is the caller's request
-	out       *http.Request     // what was sent, with own
-	partition *partition        // only in adaptive mode, which needs it before sending
-	sendTime  time.Duration     // see permit
-	memory    replay.Memory     // of the request's body
-	resp      *http.Response
-	err       error
+	config   *config      // nil if nothing was sent
+	options  *callOptions // nil if the context has none, or was not asked
+	via      http.RoundTripper
+	own      *respbody.Context // of what was sent; nil if that is the caller's request
+	out      *http.Request     // what was sent, with own
+	entry    *partitionEntry   // only in adaptive mode, which needs it before sending
+	sendTime time.Duration     // see permit
+	memory   replay.Memory     // of the request's body
+	resp     *http.Response
+	err      error
 }
 
 // send makes the first attempt if neither the settings nor the request ask for
 // more than sending it, and no send token has to be waited for. It is called
 // once.
 func (f *fastPath) send(c *config, req *http.Request) {
-	if c == nil || !c.fastPathAllowed || req.Trailer != nil ||
+	if req.Trailer != nil ||
 		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !f.memory.Remember(req.Body)) {
 		return
 	}
 	ctx := req.Context()
-	if ctx.Err() != nil || isClosed(cancelOf(req)) {
+	if ctx.Err() != nil || caller.Canceled(req) {
 		return
 	}
 	if f.options = optionsOf(ctx); f.options != nil {
@@ -56,22 +72,22 @@ func (f *fastPath) send(c *config, req *http.Request) {
 // sendPaced is send in adaptive mode. If it sends the request, its caller must
 // release the partition.
 func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper) {
-	p := c.partitionOf(req, nil)
+	e := c.partitionOf(req, nil)
 	defer func() {
 		if !f.sent() {
-			c.partitions.release(p)
+			c.partitions.Release(e)
 		}
 	}()
-	if p.limiter.limits() {
+	if pacer := e.Value.limiter.pacer; pacer.TakesTokens() {
 		var ok bool
-		if f.sendTime, ok = p.limiter.take(announced.Request{}); !ok {
+		if f.sendTime, ok = pacer.Take(announced.Request{}); !ok {
 			return
 		}
 	} else {
-		f.sendTime = p.limiter.sharedSendTime()
+		f.sendTime = pacer.SendFree()
 	}
 	f.exchange(c, req, via)
-	f.partition = p
+	f.entry = e
 }
 
 // exchange sends the request, in a context of its own if nothing else would end
@@ -110,19 +126,19 @@ func (f *fastPath) reward(req *http.Request) {
 	if conns := f.config.conns; conns != nil {
 		conns.Saw(req, f.resp.ProtoMajor)
 	}
-	p := f.partition
-	if p == nil {
-		p = f.findPartition(req)
+	e := f.entry
+	if e == nil {
+		e = f.findPartition(req)
 	} else {
-		p.limiter.updateAt(f.sendTime, false)
+		e.Value.limiter.pacer.Update(f.sendTime, false)
 	}
-	p.quota.Release(f.config.increment)
-	f.config.partitions.release(p)
+	e.Value.quota.Release(f.config.increment)
+	f.config.partitions.Release(e)
 }
 
 // findPartition returns the partition of the request.
-func (f *fastPath) findPartition(req *http.Request) *partition {
-	if f.config.partitions.newShare == nil || f.resp == nil || f.resp.Body == nil {
+func (f *fastPath) findPartition(req *http.Request) *partitionEntry {
+	if !f.config.shared || f.resp == nil || f.resp.Body == nil {
 		return f.config.partitionOf(req, nil)
 	}
 	return f.joinPartition(req)
@@ -130,24 +146,32 @@ func (f *fastPath) findPartition(req *http.Request) *partition {
 
 // joinPartition is findPartition where Shared.Join may panic. Then it closes
 // the response.
-func (f *fastPath) joinPartition(req *http.Request) (p *partition) {
+func (f *fastPath) joinPartition(req *http.Request) (e *partitionEntry) {
 	defer func() {
-		if p == nil {
+		if e == nil {
 			f.resp.Body.Close()
 		}
 	}()
 	return f.config.partitionOf(req, nil)
 }
 
-// handOver makes c the call of the request that was sent, after its first attempt.
-func (f *fastPath) handOver(c *call, req *http.Request) {
-	c.req, c.caller = req, callerOf(req)
+// goOn makes the call of the request that was sent, after its first attempt.
+func (f *fastPath) goOn(req *http.Request) (*http.Response, error) {
+	var c call
+	defer c.finally()
+	c.req, c.caller, c.outer = req, caller.Of(req), f.config.retriedOutside(req)
 	c.resolve(f.config, nil)
 	c.body.Sent(req, f.memory)
-	if c.partition = f.partition; c.partition == nil {
-		c.partition = f.findPartition(req)
+	if f.entry == nil {
+		f.entry = f.findPartition(req)
 	}
+	c.use(f.entry)
 	c.start(1, past{})
 	c.out, c.own, c.sentBy, c.permit.sendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
 	c.record.Response, c.record.Err = f.resp, f.err
+	c.receive()
+	if !c.conclude() {
+		return c.finish()
+	}
+	return c.run()
 }

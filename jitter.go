@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"time"
 
+	"example.com/awsretry/internal/jitter"
 	"example.com/awsretry/internal/retrier"
 )
 
@@ -146,7 +146,7 @@ func (d Decorrelated) Delay(n int, _ Class, last time.Duration) time.Duration {
 	if last <= hi/3 {
 		hi = 3 * last
 	}
-	return clamp(lo+between0And(hi-lo), d.Max)
+	return clamp(lo+jitter.UpTo(hi-lo), d.Max)
 }
 
 func (d Decorrelated) withDefaults() Decorrelated {
@@ -170,12 +170,12 @@ func (d Decorrelated) validate() error {
 type Jitter func(d time.Duration) time.Duration
 
 // FullJitter returns a uniformly random delay in [0, d].
-func FullJitter(d time.Duration) time.Duration { return between0And(d) }
+func FullJitter(d time.Duration) time.Duration { return jitter.UpTo(d) }
 
 // EqualJitter returns a uniformly random delay in [d/2, d].
 func EqualJitter(d time.Duration) time.Duration {
 	d = max(d, 0)
-	return d/2 + between0And(d-d/2)
+	return d/2 + jitter.UpTo(d-d/2)
 }
 
 // NoJitter returns d.
@@ -194,36 +194,15 @@ func PartialJitter(fraction float64) Jitter {
 	return func(d time.Duration) time.Duration {
 		d = max(d, 0)
 		random := clamp(time.Duration(fraction*float64(d)), d)
-		return d - between0And(random)
+		return d - jitter.UpTo(random)
 	}
 }
 
-// legacyBackoff is the backoff of DefaultRetryer in the AWS SDK for Go v1:
-// (rand[0,d) + d) * 2^n.
+// legacyBackoff is the backoff of Legacy mode.
 type legacyBackoff struct{}
 
-const (
-	legacyInitial           = 30 * time.Millisecond
-	legacyThrottlingInitial = 500 * time.Millisecond
-	legacyMax               = 300 * time.Second
-)
-
 func (legacyBackoff) Delay(n int, class Class, _ time.Duration) time.Duration {
-	d := legacyInitial
-	if class == Throttled {
-		d = legacyThrottlingInitial
-	}
-	const maxDoublings = 14 // 30 ms * 2^14 is above legacyMax
-	return clamp((rand.N(d)+d)<<min(max(n, 0), maxDoublings), legacyMax)
-}
-
-// between0And returns a uniformly random duration in [0, d], and 0 if d is
-// negative.
-func between0And(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return time.Duration(rand.Uint64N(uint64(d) + 1))
+	return jitter.Legacy(n, class == Throttled, jitter.UpTo)
 }
 
 func clamp(d, limit time.Duration) time.Duration { return max(min(d, limit), 0) }

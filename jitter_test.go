@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/sdkloop"
+	"example.com/awsretry/internal/vectors"
 )
 
 // The documents' pauses, with b = 1: the AWS SDKs and Tools Reference Guide's,
@@ -26,10 +26,10 @@ func TestExponentialVectors(t *testing.T) {
 	}
 	var vectors []struct {
 		Name                            string
-		Initial, ThrottlingInitial, Max contract.Duration
+		Initial, ThrottlingInitial, Max vectors.Duration
 		Factor                          float64
 		Class                           awsretry.Class
-		Pauses                          []contract.Duration
+		Pauses                          []vectors.Duration
 	}
 	if err := json.Unmarshal(data, &vectors); err != nil {
 		t.Fatal(err)

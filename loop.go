@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/sdkloop"
 )
 
@@ -30,9 +31,8 @@ func init() {
 // The caller calls Wait before each attempt, Classify, Settle and Decide after
 // it, and End at the end. A loop is not safe for concurrent use.
 //
-// The fields of the Transport that are about sending have no effect: Base,
-// AttemptTimeout, StallTimeout, MaxBodyBuffer, Prepare, SDKHeaders,
-// NestedRetries, RetryAfter, KeepConnections and Resume.
+// The fields of the Transport that awssdk.Config does not have are about sending
+// and the response body, and have no effect.
 type loop struct {
 	call      call
 	detached  bool // see sdkloop.New
@@ -47,8 +47,12 @@ func (t *Transport) newLoop(req *http.Request, detached bool) (*loop, error) {
 	described.Body, described.GetBody, described.Cancel = nil, nil, nil
 	l := &loop{detached: detached}
 	c := &l.call
-	c.kind = loopCall
-	if err := t.begin(c, described, nil); err != nil {
+	config, err := t.resolve()
+	if err != nil {
+		return nil, err
+	}
+	c.take(described)
+	if err := c.begin(config, nil); err != nil {
 		c.end()
 		return nil, err
 	}
@@ -85,7 +89,7 @@ func (l *loop) Wait() error {
 	if err := c.waitTurn(); err != nil {
 		return err
 	}
-	if why := c.caller.ended(); why != nil {
+	if why := c.caller.Ended(); why != nil {
 		return c.refuse(StopCanceled, why)
 	}
 	if c.observed {
@@ -182,7 +186,7 @@ func (l *loop) Detach() (putBack func()) {
 	tokens := c.next.retryTokens
 	c.next.release(false)
 	if c.partition.limiter != nil {
-		c.permit.sendTime = c.partition.limiter.sendTime()
+		c.permit.sendTime = c.partition.limiter.pacer.SendTime()
 	}
 	return func() { c.partition.quota.giveBack(max(tokens-c.config.increment, 0)) }
 }
@@ -218,9 +222,7 @@ func (t *Transport) delayAfter(record Attempt) (time.Duration, error) {
 	if record.Request == nil {
 		record.Request = new(http.Request)
 	}
-	c := call{
-		kind: loopCall, req: record.Request, caller: callerOf(record.Request), attempt: attempt{record: record},
-	}
+	c := call{req: record.Request, caller: caller.Of(record.Request), attempt: attempt{record: record}}
 	c.resolve(config, optionsOf(record.Request.Context()))
 	c.record.Number = max(record.Number, 1)
 	c.record.Asked = c.findDelay()

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 )
 
 func TestDefaultPolicy(t *testing.T) {
@@ -134,7 +133,7 @@ func TestPolicyCallsAnErrorASuccess(t *testing.T) {
 		Policy: func(*awsretry.Attempt) awsretry.Class { return awsretry.Success },
 	}
 	resp, err := get(t, tr)
-	if !errors.Is(err, reset) || contract.StopOf(resp, err) != awsretry.StopPermanent ||
+	if !errors.Is(err, reset) || stopOf(resp, err) != awsretry.StopPermanent ||
 		!strings.Contains(err.Error(), "Policy") {
 		t.Errorf("%v, %v", resp, err)
 	}

@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
-	"time"
 
-	"example.com/awsretry/internal/bucket"
 	"example.com/awsretry/internal/recent"
+	"example.com/awsretry/internal/tokens"
 )
 
 // ErrQuotaExceeded is returned by [Quota.Acquire] when the retry token bucket
@@ -60,7 +59,11 @@ type QuotaConfig struct {
 	// many small processes together allow no more retries than that of one busy
 	// process. A new bucket has the tokens of one call. It must be from 0 to 1. 0
 	// means that the capacity is always Capacity. A Share needs a quota, and cannot
-	// be combined with InitialCost, RefillPerSecond and Transport.Shared.
+	// be combined with InitialCost and RefillPerSecond.
+	//
+	// With Transport.Shared, the calls are those of all processes. For each of them,
+	// the capacity of their bucket is at least what the retries of one call cost,
+	// and at most Capacity.
 	//
 	// A Transport counts every call. A [Quota] used by itself counts calls of
 	// Release, and takes a call to make up to two retries at the greatest of the
@@ -87,9 +90,9 @@ func (c QuotaConfig) validate() error {
 	case !(c.RefillPerSecond >= 0) || math.IsInf(c.RefillPerSecond, 1):
 		return fmt.Errorf("Quota.RefillPerSecond is %v; it must be a finite number of tokens, 0 or more",
 			c.RefillPerSecond)
-	case c.Wait && c.RefillPerSecond < bucket.MinRate:
+	case c.Wait && c.RefillPerSecond < tokens.MinRate:
 		return fmt.Errorf("Quota.Wait is true and Quota.RefillPerSecond is %v; "+
-			"it must be at least %.2g, a token in 146 years, for a wait to end", c.RefillPerSecond, bucket.MinRate)
+			"it must be at least %.2g, a token in 146 years, for a wait to end", c.RefillPerSecond, tokens.MinRate)
 	case c.InitialCost < 0:
 		return fmt.Errorf("Quota.InitialCost is %d; it must be 0 or more", c.InitialCost)
 	case c.Capacity >= 0 && c.InitialCost > c.capacity():
@@ -112,11 +115,8 @@ type Quota struct {
 	share     float64         // of the calls that may be retried; 0 if the capacity does not change
 	perCall   int             // tokens that the retries of one call cost, for share
 	calls     *recent.Counter // nil without share
-	tokens    atomic.Int64    // from 0 to capacity; those above room do not count; unused where refill is set
-	refill    *bucket.Bucket  // nil if tokens do not come back with time; then no lock and no clock is needed
-
-	lent atomic.Int64              // retries that may return their tokens
-	line atomic.Pointer[tokenLine] // of await; nil before its first use
+	seen      *atomic.Int64   // calls, for the Share of a bucket that many processes share; else nil
+	pool      *tokens.Pool    // nil if err is set, and in the zero Quota
 }
 
 // NewQuota returns a full bucket. If c is invalid, every [Quota.Acquire]
@@ -133,27 +133,28 @@ func newQuota(c QuotaConfig, perCall int) *Quota {
 	}
 	q := &Quota{capacity: c.capacity(), wait: c.Wait}
 	if q.capacity < 0 {
-		q.unlimited, q.capacity = true, math.MaxInt
+		q.unlimited, q.capacity, c.RefillPerSecond = true, math.MaxInt, 0
 	}
-	if c.RefillPerSecond > 0 && !q.unlimited {
-		q.refill = bucket.New(time.Now(), c.RefillPerSecond, float64(q.capacity))
-	}
+	var size func() int
 	if c.Share > 0 {
 		q.share, q.perCall, q.calls = c.Share, perCall, recent.New()
+		size = q.sizeForCalls
 	}
-	q.tokens.Store(int64(q.size()))
+	q.pool = tokens.NewPool(q.capacity, c.RefillPerSecond, size)
 	return q
 }
 
-// size returns the capacity.
-func (q *Quota) size() int {
-	if q.calls == nil {
-		return q.capacity
-	}
-	return q.sizeForCalls()
+// newPartOfQuota returns the part that one process has of a bucket with a Share: it
+// counts the calls, and begins with the tokens of one.
+func newPartOfQuota(c QuotaConfig, perCall int) *Quota {
+	c.Share = 0
+	q := newQuota(c, perCall)
+	q.seen = new(atomic.Int64)
+	q.takeUpTo(q.Tokens() - perCall)
+	return q
 }
 
-// sizeForCalls is size with Share, apart so that size is inlined.
+// sizeForCalls returns the capacity with Share.
 func (q *Quota) sizeForCalls() int {
 	calls := max(q.share*float64(q.calls.Count()), 1)
 	return int(min(calls*float64(q.perCall), float64(q.capacity)))
@@ -161,8 +162,11 @@ func (q *Quota) sizeForCalls() int {
 
 // sawCall counts a call for Share.
 func (q *Quota) sawCall() {
-	if q.calls != nil {
+	switch {
+	case q.calls != nil:
 		q.calls.Add()
+	case q.seen != nil:
+		q.seen.Add(1)
 	}
 }
 
@@ -183,39 +187,18 @@ func (q *Quota) Acquire(ctx context.Context, n int) error {
 		return context.Cause(ctx)
 	case n > q.capacity:
 		return ErrQuotaExceeded
-	case q.refill == nil:
-		return q.draw(n)
 	case q.wait:
-		return q.drawInLine(ctx, n)
-	case !q.refill.Take(float64(n)):
+		return q.acquireInLine(ctx, n)
+	case !q.pool.Take(n):
 		return ErrQuotaExceeded
 	}
 	return nil
 }
 
-// draw takes n tokens of a bucket without a refill.
-func (q *Quota) draw(n int) error {
-	size := int64(q.size())
-	for {
-		tokens := q.tokens.Load()
-		left := min(tokens, size) - int64(n)
-		if left < 0 {
-			return ErrQuotaExceeded
-		}
-		if q.tokens.CompareAndSwap(tokens, left) {
-			return nil
-		}
-	}
-}
-
-// drawInLine takes n tokens of a bucket with a refill, and waits in line for
-// them.
-func (q *Quota) drawInLine(ctx context.Context, n int) error {
-	err := q.refill.Wait(ctx, float64(n))
-	if err == nil {
-		return nil
-	}
-	var tooLong *bucket.TooLongError
+// acquireInLine draws n tokens, and waits in line for them.
+func (q *Quota) acquireInLine(ctx context.Context, n int) error {
+	err := q.pool.Wait(ctx, n)
+	var tooLong *tokens.TooLongError
 	if errors.As(err, &tooLong) {
 		return fmt.Errorf("%w: the expected wait of %v would not end before the context's deadline",
 			ErrQuotaExceeded, tooLong.Expected)
@@ -232,164 +215,56 @@ func (q *Quota) Release(n int) {
 
 // giveBack is Release where no call has ended.
 func (q *Quota) giveBack(n int) {
-	switch {
-	case q.refill == nil:
-		q.putBack(int64(n))
-	case n > 0:
-		q.refill.Put(float64(n))
-		q.wake()
-	}
-}
-
-// putBack returns n tokens to a bucket without a refill.
-func (q *Quota) putBack(n int64) {
-	size := int64(q.size())
-	for {
-		tokens := q.tokens.Load()
-		room := size - tokens
-		if room <= 0 || n <= 0 { // full, as after most successes of a healthy service
-			return
-		}
-		if q.tokens.CompareAndSwap(tokens, tokens+min(n, room)) {
-			q.wake()
-			return
-		}
+	if q.pool != nil {
+		q.pool.Put(n)
 	}
 }
 
 // takeUpTo draws n tokens, or as many as there are, and returns how many.
 func (q *Quota) takeUpTo(n int) int {
-	if q.unlimited || q.err != nil {
+	if q.unlimited || q.pool == nil {
 		return 0
 	}
-	for n = min(n, q.Tokens()); n > 0; n = min(n, q.Tokens()) {
-		if q.refill != nil && q.refill.Take(float64(n)) || q.refill == nil && q.draw(n) == nil {
-			return n
-		}
-	}
-	return 0
+	return q.pool.TakeUpTo(n)
 }
 
 // Tokens returns how many whole tokens can be drawn now, or [math.MaxInt] if
 // there is no quota.
 func (q *Quota) Tokens() int {
-	if q.refill == nil {
-		return min(int(q.tokens.Load()), q.size())
+	if q.pool == nil {
+		return 0
 	}
-	tokens := q.refill.Tokens()
-	if tokens >= float64(q.capacity) {
-		return q.capacity // a capacity near the greatest int has no exact float
-	}
-	return int(tokens)
+	return q.pool.Tokens()
 }
 
 // full reports whether no tokens are drawn.
-func (q *Quota) full() bool { return q.Tokens() >= q.size() }
+func (q *Quota) full() bool { return q.Tokens() >= q.pool.Size() }
 
-// soonest returns how long Acquire would wait in line for n tokens if tokens
-// came back with time only.
-func (q *Quota) soonest(n int) time.Duration {
-	if q.refill == nil || n <= 0 {
-		return 0
-	}
-	_, expected := q.refill.Line(float64(n))
-	return expected
-}
-
-// lend draws n tokens for a retry. Until endLoan, await expects that they may come
-// back.
+// lend draws n tokens for a retry. Until endLoan, awaitLoan expects that they may
+// come back.
 func (q *Quota) lend(ctx context.Context, n int) error {
 	err := q.Acquire(ctx, n)
 	if err == nil && n > 0 {
-		q.lent.Add(1)
+		q.pool.BeginLoan()
 	}
 	return err
 }
 
 // endLoan returns the n tokens that lend drew if back is true, and ends the loan.
 func (q *Quota) endLoan(n int, back bool) {
-	if n <= 0 {
-		return
-	}
-	if back {
-		q.giveBack(n)
-	}
-	if q.lent.Add(-1) == 0 {
-		q.wake()
+	if n > 0 {
+		q.pool.EndLoan(n, back)
 	}
 }
 
-// tokenPatience is how long await waits while no caller in line gets tokens.
-const tokenPatience = time.Minute
-
-// A tokenLine is where retries wait for the tokens of others, first come first
-// served.
-type tokenLine struct {
-	turn    chan struct{} // full while the first in line watches the bucket
-	changed chan struct{} // signaled when tokens came back or none are lent any more
-	waiting atomic.Int64
-	moved   time.Time // when a caller got tokens; guarded by turn
-}
-
-// wake makes the first in line check the bucket.
-func (q *Quota) wake() {
-	if l := q.line.Load(); l != nil && l.waiting.Load() > 0 {
-		select {
-		case l.changed <- struct{}{}:
-		default:
-		}
+// awaitLoan is lend, but waits in line for tokens that may come back: with time,
+// or from retries that are in progress.
+func (q *Quota) awaitLoan(ctx context.Context, n int) error {
+	err := q.pool.AwaitLoan(ctx, n)
+	if err == tokens.ErrTooFew {
+		return ErrQuotaExceeded
 	}
-}
-
-// await is lend, but waits in line for tokens that may come back: with time, or
-// from retries that are in progress. It returns ErrQuotaExceeded if neither can
-// bring any, and when no caller in line got tokens for tokenPatience.
-func (q *Quota) await(ctx context.Context, n int) error {
-	start, l := time.Now(), q.line.Load()
-	if l == nil {
-		q.line.CompareAndSwap(nil, &tokenLine{turn: make(chan struct{}, 1), changed: make(chan struct{}, 1)})
-		l = q.line.Load()
-	}
-	l.waiting.Add(1)
-	defer l.waiting.Add(-1)
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer func() { <-l.turn }()
-	if l.moved.Before(start) {
-		l.moved = start
-	}
-	for {
-		lent := q.lent.Load() > 0 // before lend, because endLoan changes the bucket first
-		err := q.lend(ctx, n)
-		if err == nil {
-			l.moved = time.Now()
-		}
-		if err == nil || !errors.Is(err, ErrQuotaExceeded) {
-			return err
-		}
-		left := tokenPatience - time.Since(l.moved)
-		if left <= 0 || !lent && q.refillTime(n) > left {
-			return ErrQuotaExceeded
-		}
-		timer := time.NewTimer(min(left, q.refillTime(n)))
-		select {
-		case <-l.changed:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-	}
-}
-
-// refillTime returns how long it takes until n tokens have come back with time.
-func (q *Quota) refillTime(n int) time.Duration {
-	if q.refill == nil {
-		return math.MaxInt64
-	}
-	return max(q.soonest(n), time.Millisecond)
+	return err
 }
 
 // The cost of a retry in tokens (AWS SDK for Kotlin, "Retries", and the 2026

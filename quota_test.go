@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/awsretry/internal/bucket"
+	"example.com/awsretry/internal/tokens"
 )
 
 // A vectorInt may be "min" or "max" in the vectors: the limits of int, which are
@@ -112,7 +112,7 @@ func TestQuotaRefuses(t *testing.T) {
 
 func TestQuotaOfTheGreatestCapacity(t *testing.T) {
 	for _, c := range []QuotaConfig{
-		{}, {RefillPerSecond: math.MaxFloat64}, {RefillPerSecond: bucket.MinRate, Wait: true},
+		{}, {RefillPerSecond: math.MaxFloat64}, {RefillPerSecond: tokens.MinRate, Wait: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c.Capacity = math.MaxInt
@@ -140,7 +140,7 @@ func TestQuotaConfigValidate(t *testing.T) {
 		{QuotaConfig{InitialCost: 500}, ""},
 		{QuotaConfig{Capacity: -1, InitialCost: 501, RefillPerSecond: 1e-300}, ""},
 		{QuotaConfig{Capacity: 1, RetryCost: 5, TimeoutCost: -1, ThrottlingCost: 7, SuccessIncrement: -9}, ""},
-		{QuotaConfig{RefillPerSecond: bucket.MinRate, Wait: true}, ""},
+		{QuotaConfig{RefillPerSecond: tokens.MinRate, Wait: true}, ""},
 		{QuotaConfig{Share: 1}, ""},
 		{QuotaConfig{RefillPerSecond: -1}, "Quota.RefillPerSecond is -1" + aRefill},
 		{QuotaConfig{RefillPerSecond: math.NaN()}, "Quota.RefillPerSecond is NaN" + aRefill},
@@ -179,7 +179,7 @@ func TestZeroQuotaRefusesEverything(t *testing.T) {
 
 // Everybody returns what they drew, so that in the end the bucket has as many
 // tokens as before. It is never full, which would hide a loss. A bucket with a
-// refill is guarded by internal/bucket.
+// refill is guarded by internal/tokens.
 func TestQuotaConcurrently(t *testing.T) {
 	const callers, rounds, capacity, drawn = 64, 20_000, 1000, 900
 	q := NewQuota(QuotaConfig{Capacity: capacity})

@@ -304,17 +304,15 @@ func (b *resumingBody) request() (*http.Response, error) {
 	from := b.progress.Ask(req.Header)
 
 	var c call
-	defer c.end()
+	defer c.finally()
 	c.take(req)
-	c.kind, c.patient = restCall, b.progress.Offset() > 0
-	if why := c.caller.ended(); why != nil {
-		return nil, b.fail(b.attempts, c.caller.stop(why), interruption(ctx, why, cause))
+	c.resumes, c.patient = true, b.progress.Offset() > 0
+	if why := c.caller.Ended(); why != nil {
+		return nil, b.fail(b.attempts, c.stopFor(why), interruption(ctx, why, cause))
 	}
-	if err := c.begin(b.config, optionsOf(ctx)); err != nil {
+	if err := c.begin(b.config, nil); err != nil {
 		return nil, b.explain(err)
 	}
-	defer c.reportPanic()
-	defer c.endAttempt()
 	c.start(b.attempts, past{}) // the attempt whose body broke off
 	c.record.Err, c.record.Offset = cause, b.progress.Position()
 	c.classify()
@@ -349,7 +347,7 @@ func (b *resumingBody) request() (*http.Response, error) {
 func (b *resumingBody) accept(c *call, from int64) (Stop, error) {
 	resp := c.record.Response
 	switch {
-	case c.caller.ended() != nil && c.record.Stop == c.interrupted():
+	case c.caller.Ended() != nil && c.record.Stop == c.interrupted():
 		return c.record.Stop, c.lastError()
 	case b.progress.EndsWith(resp) && len(b.resp.Trailer) == 0:
 		return StopSuccess, io.EOF

@@ -1,17 +1,12 @@
 package awsretry
 
 import (
-	"context"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"example.com/awsretry/internal/announced"
-	"example.com/awsretry/internal/bucket"
 	"example.com/awsretry/internal/pacing"
 	"example.com/awsretry/internal/sharing"
 )
@@ -44,6 +39,7 @@ type localShare struct {
 	limiter        *RateLimiter // nil except in adaptive mode
 	capacity, cost int          // of a process's retry token bucket, and of a retry at most
 	perCall        int          // what the retries of a call cost at most
+	trafficOfCall  float64      // retry tokens that a call adds to the capacity; 0 if that does not change
 
 	quotaText   string // see Settings
 	firstTokens int    // see FirstTokens
@@ -60,15 +56,6 @@ type localShare struct {
 	spared  atomic.Int64  // of them, those after throttling
 	notSent atomic.Int64  // attempts since the last Usage
 	grant   atomic.Pointer[sharing.Grant]
-
-	mu   sync.Mutex // guards line
-	line []*tokenWaiter
-}
-
-// A tokenWaiter is a retry that waits for tokens of the fleet.
-type tokenWaiter struct {
-	cost    int
-	granted chan struct{} // closed, with the share's mutex held, when it has them
 }
 
 func (s *localShare) Partition() string { return s.name }
@@ -106,7 +93,7 @@ func (s *localShare) NewLaw(start time.Time) (law pacing.Adopter, ok bool) {
 	if s.limiter == nil {
 		return nil, false
 	}
-	return newLaw(s.limiter.config, start), true
+	return s.limiter.config.forPacer().Law(start), true
 }
 
 func (s *localShare) Wake() <-chan struct{} { return s.wake }
@@ -157,8 +144,8 @@ func (s *localShare) awaitSendToken() {
 	if s == nil {
 		return
 	}
-	waiting, expected := s.limiter.line()
-	if ahead, slotted := s.limiter.bucket.Ahead(); slotted {
+	waiting, expected := s.limiter.pacer.Line()
+	if ahead, slotted := s.limiter.pacer.Ahead(); slotted {
 		if ahead <= waiting {
 			s.signal()
 		}
@@ -205,64 +192,29 @@ func (s *localShare) Usage() sharing.Usage {
 		Tokens: s.quota.Tokens(), RetryAfter: s.retryAfter(),
 		Spared: int(s.spared.Swap(0)), Refused: int(s.refused.Swap(0)), NotSent: int(s.notSent.Swap(0)),
 	}
+	if u.Traffic = -1; s.quota.seen != nil {
+		u.Traffic = s.trafficOfCall * float64(s.quota.seen.Swap(0))
+	}
 	if s.limiter != nil {
-		u.Waiting, _ = s.limiter.line()
-		if b := s.limiter.bucket; b != nil {
-			u.SendTokens, u.Unused = min(b.Tokens(), 1), b.TakeLost()
-			if n, slotted := b.Ahead(); slotted {
-				u.SendTokens = float64(n)
-			}
-		}
-		u.Said = s.limiter.said()
-		u.Sent, u.Counts = s.limiter.takeCounts()
+		pacer := s.limiter.pacer
+		u.Waiting, _ = pacer.Line()
+		u.SendTokens, u.Unused = pacer.Unused()
+		u.Said = pacer.Said()
+		u.Sent, u.Counts = pacer.Counts()
 	}
 	return u
 }
 
 func (s *localShare) TakeTokens(n int) int { return s.quota.takeUpTo(n) }
 
-// AddTokens also serves the line before it returns, so that it does not depend on
-// the scheduler what a Usage after it sees.
-func (s *localShare) AddTokens(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.quota.giveBack(n)
-	for len(s.line) > 0 && s.quota.lend(context.Background(), s.line[0].cost) == nil {
-		close(s.line[0].granted)
-		s.line = s.line[1:]
-	}
-}
-
-// awaitTokens draws tokens that the fleet grants until ctx ends, in line.
-func (s *localShare) awaitTokens(ctx context.Context, cost int) error {
-	w := &tokenWaiter{cost, make(chan struct{})}
-	s.mu.Lock()
-	s.line = append(s.line, w)
-	s.mu.Unlock()
-	select {
-	case <-w.granted:
-		return nil
-	case <-ctx.Done():
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i := slices.Index(s.line, w); i >= 0 {
-		s.line = slices.Delete(s.line, i, i+1)
-	} else { // granted meanwhile
-		s.quota.endLoan(cost, true)
-	}
-	return context.Cause(ctx)
-}
+func (s *localShare) AddTokens(n int) { s.quota.giveBack(n) }
 
 func (s *localShare) Grant(g sharing.Grant) {
 	s.grant.Store(&g)
 	if s.limiter != nil {
-		s.limiter.lease(&g, pacing.Lease{
-			Limited: g.Limited, Rate: g.Rate, Capacity: g.Rate * g.Burst.Seconds(),
-			Alone: g.FleetRate / float64(max(g.Members, 1)),
-		})
+		s.limiter.pacer.Lease(&g)
 		if g.Said != nil {
-			s.limiter.hear(g.Said)
+			s.limiter.pacer.Hear(g.Said)
 		}
 	}
 	if g.RetryAfter > 0 {
@@ -272,7 +224,7 @@ func (s *localShare) Grant(g sharing.Grant) {
 
 func (s *localShare) Alone(rate float64) {
 	if s.limiter != nil {
-		s.limiter.alone(rate)
+		s.limiter.pacer.Alone(rate)
 	}
 }
 
@@ -282,94 +234,4 @@ func (s *localShare) granted() *sharing.Grant {
 		return nil
 	}
 	return s.grant.Load()
-}
-
-// share makes l follow the leases of a fleet. It must be called before l is used.
-func (l *RateLimiter) share() {
-	if alone, ok := l.law.(pacing.Adopter); ok {
-		l.leased = pacing.NewLeased(alone)
-		l.law = l.leased
-	}
-	if l.announcing.Load() {
-		l.bucket.Ledger(func(ledger *announced.Ledger, _ time.Duration) { ledger.Keep() })
-	}
-}
-
-// onLapsed makes l call f for each outcome that comes after the end of the
-// lease. It must be called before l has a lease.
-func (l *RateLimiter) onLapsed(f func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lapsed = f
-}
-
-// lease sets the rate of l until the end of the grant.
-func (l *RateLimiter) lease(g *sharing.Grant, lease pacing.Lease) {
-	if l.leased == nil {
-		return
-	}
-	lease.Until = max(g.Until.Sub(l.start), 0)
-	lease.Capacity = max(lease.Capacity, l.config.MinCapacity)
-	lease.Alone = max(lease.Alone, l.config.MinFillRate)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.updated = max(l.bucket.Now(), l.updated)
-	begins := l.leased.Lease(l.updated, lease)
-	l.aloneAtMost = g.AloneAtMost
-	l.setRate(l.updated)
-	switch {
-	case g.AloneAtMost > 0:
-		l.bucket.AddSlots(bucket.Slots{At: g.FirstSlot.Sub(l.start), Every: g.Every, N: g.Slots})
-	case begins:
-		l.bucket.Put(g.FirstToken)
-	}
-	if lease.Limited {
-		l.begins()
-	}
-	if l.lapsing == nil {
-		l.lapsing = time.AfterFunc(time.Until(g.Until), l.lapse)
-	} else {
-		l.lapsing.Reset(time.Until(g.Until))
-	}
-}
-
-// lapse sets the rate that l has without a lease. It is called at the end of the
-// lease for callers who wait in line: no outcome may come before they are served.
-func (l *RateLimiter) lapse() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.updated = max(l.bucket.Now(), l.updated)
-	l.leased.Lapse(l.updated)
-	l.setRate(l.updated)
-	if l.aloneAtMost > 0 && !l.leased.InForce(l.updated) {
-		l.bucket.ClearSlots()
-	}
-}
-
-// alone ends the lease of l, which has rate at most until it has another one.
-func (l *RateLimiter) alone(rate float64) {
-	if l.leased == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.updated, l.aloneAtMost = max(l.bucket.Now(), l.updated), rate
-	l.leased.Lease(l.updated, pacing.Lease{Until: l.updated, Limited: true, Alone: rate})
-	l.leased.Lapse(l.updated)
-	l.setRate(l.updated)
-	l.bucket.ClearSlots()
-	l.begins()
-}
-
-// takeCounts returns how many attempts were sent since the last call, and how
-// many were throttled.
-func (l *RateLimiter) takeCounts() (sent int, throttled pacing.Counts) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.leased == nil {
-		return 0, throttled
-	}
-	n := max(l.sent.Load(), 0) // below 0 after an attempt that counted was not sent
-	l.sent.Add(-n)
-	return int(n), l.leased.Take()
 }

@@ -262,78 +262,52 @@ type Transport struct {
 	// Response's body. Nil means no observer.
 	Observe func(Attempt)
 
+	retrying
 	config    atomic.Pointer[config] // nil until the first request
 	resolving sync.Mutex             // guards the making of config
 }
 
-// Retries returns true. The packages of this repository call it, so that retries
-// are not retried.
-func (t *Transport) Retries(retrier.Seal) bool { return true }
+// retrying is embedded in a RoundTripper whose requests are not to be retried by
+// another one of this repository.
+type retrying = retrier.Always
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	var fast fastPath
-	if fast.send(t.config.Load(), req); fast.succeeded(req) {
-		fast.reward(req)
-		return fast.resp, nil // most requests end here
+	if c := t.config.Load(); c != nil && c.fastPathAllowed {
+		return c.tryFast(req) // most requests end there
 	}
-	return t.roundTrip(req, &fast)
+	return t.roundTrip(req)
 }
 
-// roundTrip is RoundTrip for a request that needs more than the fast path.
-func (t *Transport) roundTrip(req *http.Request, fast *fastPath) (*http.Response, error) {
-	var c call
-	defer c.end()
-	defer c.reportPanic()
-	defer c.endAttempt()
-	if fast.sent() {
-		fast.handOver(&c, req)
-	} else if err := t.begin(&c, req, fast.options); err != nil {
+// roundTrip is RoundTrip without the fast path.
+func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
+	config, err := t.resolve()
+	if err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
 		return nil, err
-	} else {
-		c.start(1, past{})
 	}
+	return config.roundTrip(req, nil)
+}
+
+// roundTrip makes the call of a request. If options is nil, they are not known
+// yet.
+func (config *config) roundTrip(req *http.Request, options *callOptions) (*http.Response, error) {
+	var c call
+	defer c.finally()
+	c.take(req)
+	c.outer = config.retriedOutside(req)
+	if err := c.begin(config, options); err != nil {
+		return nil, err
+	}
+	c.key = c.chooseKey()
+	c.start(1, past{})
 	resp, err := c.run()
-	if c.config.resume && err == nil {
+	if config.resume && err == nil {
 		c.makeResumable()
 	}
 	return resp, err
-}
-
-// begin sets up the call of a request, whose body the call takes over. If
-// options is nil, they are not known yet.
-func (t *Transport) begin(c *call, req *http.Request, options *callOptions) error {
-	c.take(req)
-	config, err := t.resolve()
-	if err != nil {
-		return err
-	}
-	if options == nil {
-		options = optionsOf(req.Context()) // Value may panic, so c has the body
-	}
-	return c.begin(config, options)
-}
-
-// run makes the attempt and those that follow it, up to the last.
-func (c *call) run() (*http.Response, error) {
-	for {
-		if !c.sent() { // the fast path may have sent the first one
-			if err := c.waitTurn(); err != nil {
-				return nil, err
-			}
-			if err := c.prepare(); err != nil {
-				return nil, err
-			}
-			c.send()
-		}
-		c.receive()
-		c.classify()
-		c.applyOutcome()
-		if !c.decide() || !c.pause() {
-			return c.finish()
-		}
-		c.advance()
-	}
 }
 
 // CloseIdleConnections calls the method of that name of Base, if it has one,
@@ -364,15 +338,19 @@ type State struct {
 	// off, for RateLimit.Limits.
 	Limits []Limit
 
-	// With Transport.Shared, as of the last grant; zero before the first one.
-	Leased    bool    // the grant is in force: the store answers; in adaptive mode an idle process has none at times
-	Members   int     // how many Transports share the partition, without those that are idle
-	FleetRate float64 // of all of them, in requests per second; 0 if it is not limited
+	Fleet FleetState // with Transport.Shared
+}
 
-	// FleetTokens is how many tokens the retry token bucket of all processes
-	// has, apart from those that each of them has, which are few. Tokens are
-	// those of this process then.
-	FleetTokens int
+// FleetState describes the buckets of all Transports that share a partition, as of
+// the last grant. It is zero before the first one.
+type FleetState struct {
+	Leased  bool    // the grant is in force: the store answers; in adaptive mode an idle process has none at times
+	Members int     // how many Transports share the partition, without those that are idle
+	Rate    float64 // of all of them, in requests per second; 0 if it is not limited
+
+	// Tokens is how many tokens the retry token bucket of all processes has, apart
+	// from those that each of them has, which are few and are State.Tokens.
+	Tokens int
 }
 
 // State returns the state of the named partition. It returns false if no
@@ -384,11 +362,11 @@ func (t *Transport) State(partition string) (State, bool) {
 	if c == nil {
 		return State{}, false
 	}
-	p := c.partitions.find(partition)
-	if p == nil {
+	e := c.partitions.Find(partition)
+	if e == nil {
 		return State{}, false
 	}
-	return stateOf(p), true
+	return stateOf(&e.Value), true
 }
 
 // Partitions yields the name and the state of every partition, the most
@@ -399,8 +377,8 @@ func (t *Transport) Partitions() iter.Seq2[string, State] {
 		if c == nil {
 			return
 		}
-		for _, p := range c.partitions.all() {
-			if !yield(p.name, stateOf(p)) {
+		for _, e := range c.partitions.All() {
+			if !yield(e.Name, stateOf(&e.Value)) {
 				return
 			}
 		}
@@ -408,17 +386,20 @@ func (t *Transport) Partitions() iter.Seq2[string, State] {
 }
 
 func stateOf(p *partition) State {
-	s := State{Tokens: p.quota.Tokens(), Capacity: p.quota.size(), RetryAfter: p.gate.ClosedFor(time.Now())}
+	s := State{Tokens: p.quota.Tokens(), Capacity: p.quota.pool.Size(), RetryAfter: p.gate.ClosedFor(time.Now())}
 	if p.limiter != nil {
 		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
-		s.Waiting, s.ExpectedWait = p.limiter.line()
-		s.Limits = p.limiter.limitsNow()
+		s.Waiting, s.ExpectedWait = p.limiter.pacer.Line()
+		for _, limit := range p.limiter.pacer.Limits() {
+			s.Limits = append(s.Limits, Limit(limit))
+		}
 	}
 	s.Waiting += int(p.heldBack.Load())
 	s.ExpectedWait = max(s.ExpectedWait, s.RetryAfter)
 	if grant := p.share.granted(); grant != nil {
-		s.Leased, s.FleetTokens = time.Now().Before(grant.Until), grant.FleetTokens
-		s.Members, s.FleetRate = grant.Members, grant.FleetRate
+		s.Fleet = FleetState{
+			Leased: time.Now().Before(grant.Until), Members: grant.Members, Rate: grant.FleetRate, Tokens: grant.FleetTokens,
+		}
 	}
 	return s
 }

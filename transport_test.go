@@ -13,20 +13,20 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/vectors"
 )
 
 // The AWS documents' examples and the AWS SDKs' own test cases, without jitter.
 func TestVectors(t *testing.T) {
-	for _, v := range contract.ReadVectors(t, "testdata/vectors/retry.json") {
-		if v.Revision == awsretry.Revision2026 && v.Source == "" {
+	for _, v := range vectors.Read(t, "testdata/vectors/retry.json") {
+		if v.Revision == int(awsretry.Revision2026) && v.Source == "" {
 			t.Errorf("%s: no source", v.Name)
 		}
 		t.Run(v.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr := &awsretry.Transport{
-					Mode: v.Mode, Revision: v.Revision, MaxAttempts: v.MaxAttempts,
+					Mode: awsretry.Mode(v.Mode), Revision: awsretry.Revision(v.Revision), MaxAttempts: v.MaxAttempts,
 					Quota:            awsretry.QuotaConfig{Capacity: v.Capacity},
 					Backoff:          awsretry.Exponential{Max: time.Duration(v.MaxBackoff), Jitter: awsretry.NoJitter},
 					RetryAfterSpread: -1,
@@ -34,8 +34,8 @@ func TestVectors(t *testing.T) {
 						return req.Context().Value(playedKey{}).(*played).answer(req)
 					}),
 				}
-				play := func(c contract.VectorCall) contract.Trace { return playVector(t, tr, v.Target, c) }
-				v.Test(t, play, func() int { return contract.TokensOf(t, tr) })
+				play := func(c vectors.Call) vectors.Trace { return playVector(t, tr, v.Target, c) }
+				v.Test(t, play, func() int { return tokensOf(t, tr) })
 			})
 		})
 	}
@@ -44,8 +44,8 @@ func TestVectors(t *testing.T) {
 // played is what was seen of a vector's call so far. The context of the call
 // has it.
 type played struct {
-	contract.Trace
-	call contract.VectorCall
+	vectors.Trace
+	call vectors.Call
 }
 
 type playedKey struct{}
@@ -65,12 +65,12 @@ func (p *played) answer(req *http.Request) (*http.Response, error) {
 
 // playVector makes one call of a vector. It also compares the records of the
 // attempts with the call.
-func playVector(t *testing.T, tr *awsretry.Transport, target string, c contract.VectorCall) contract.Trace {
-	p := &played{Trace: contract.Trace{Start: time.Now()}, call: c}
+func playVector(t *testing.T, tr *awsretry.Transport, target string, c vectors.Call) vectors.Trace {
+	p := &played{Trace: vectors.Trace{Start: time.Now()}, call: c}
 	var last awsretry.Attempt
 	ctx := awsretry.WithObserver(context.WithValue(t.Context(), playedKey{}, p), func(a awsretry.Attempt) {
-		last, p.Stop = a, a.Stop
-		p.Tokens = append(p.Tokens, contract.TokensOf(t, tr))
+		last, p.Stop = a, string(a.Stop)
+		p.Tokens = append(p.Tokens, tokensOf(t, tr))
 	})
 	req := httpfake.Request(t, ctx, "POST", nil)
 	if target != "" {
@@ -88,7 +88,7 @@ func playVector(t *testing.T, tr *awsretry.Transport, target string, c contract.
 	if want := len(c.Answers) > 1 || last.Class != awsretry.Success; ok != want {
 		t.Errorf("Outcome reports %v, want %v", ok, want)
 	}
-	if ok && (record.Stop != c.Stop || record.Number != len(c.Answers) || record.Response != resp) {
+	if ok && (string(record.Stop) != c.Stop || record.Number != len(c.Answers) || record.Response != resp) {
 		t.Errorf("Outcome is %+v", record)
 	}
 	return p.Trace
@@ -97,14 +97,14 @@ func playVector(t *testing.T, tr *awsretry.Transport, target string, c contract.
 // When the attempts run out, RoundTrip returns the last transport error.
 func TestTransportError(t *testing.T) {
 	refused := errors.New("connection refused")
-	tr := &awsretry.Transport{Backoff: contract.Delay(0), Base: failing(refused)}
+	tr := &awsretry.Transport{Backoff: delayed(0), Base: failing(refused)}
 	resp, err := get(t, tr)
 	var e *awsretry.Error
 	if resp != nil || !errors.Is(err, refused) || !errors.As(err, &e) ||
 		e.Attempts != 3 || e.Stop != awsretry.StopMaxAttempts {
 		t.Fatalf("%v, %v", resp, err)
 	}
-	if got := contract.TokensOf(t, tr); got != 490 {
+	if got := tokensOf(t, tr); got != 490 {
 		t.Errorf("%d tokens, want 490", got)
 	}
 }
@@ -134,7 +134,7 @@ func TestStops(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var last awsretry.Attempt
-			tt.tr.Base, tt.tr.Backoff = httpfake.Statuses(503, 200), contract.Delay(0)
+			tt.tr.Base, tt.tr.Backoff = httpfake.Statuses(503, 200), delayed(0)
 			tt.tr.Observe = func(a awsretry.Attempt) { last = a }
 			ctx := t.Context()
 			if tt.with != nil {
@@ -200,7 +200,7 @@ func TestLongPoll(t *testing.T) {
 				req.URL.RawQuery = tt.query
 				start := time.Now()
 				resp, err := tr.RoundTrip(req)
-				if contract.StopOf(resp, err) != tt.stop || last.Number != 1 || last.Delay != tt.delay ||
+				if stopOf(resp, err) != tt.stop || last.Number != 1 || last.Delay != tt.delay ||
 					time.Since(start) != tt.delay {
 					t.Errorf("%v, %v, %+v after %v; want %q after %v",
 						resp, err, last, time.Since(start), tt.stop, tt.delay)
@@ -281,4 +281,29 @@ func failing(err error) httpfake.Base {
 func get(t *testing.T, rt http.RoundTripper) (*http.Response, error) {
 	t.Helper()
 	return rt.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil))
+}
+
+// delayed returns a Backoff whose every delay is d.
+func delayed(d time.Duration) awsretry.Backoff {
+	return awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return d })
+}
+
+// stopOf returns why no further attempt was made, as the error says it or else
+// the record of the response. It is "" if neither says anything.
+func stopOf(resp *http.Response, err error) awsretry.Stop {
+	if e := new(awsretry.Error); errors.As(err, &e) {
+		return e.Stop
+	}
+	record, _ := awsretry.Outcome(resp)
+	return record.Stop
+}
+
+// tokensOf returns how many retry tokens the host of httpfake.Request has left.
+func tokensOf(t testing.TB, tr *awsretry.Transport) int {
+	t.Helper()
+	state, ok := tr.State("service.example")
+	if !ok {
+		t.Fatal("there is no partition for service.example")
+	}
+	return state.Tokens
 }

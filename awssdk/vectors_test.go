@@ -10,24 +10,24 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/awsproto"
-	"example.com/awsretry/internal/contract"
+	"example.com/awsretry/internal/vectors"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 )
 
 // dynamoDBDefaults reports whether the attempts of v are DynamoDB's default.
-func dynamoDBDefaults(v contract.Vector) bool {
-	return v.Revision == awsretry.Revision2026 && strings.HasPrefix(v.Target, "DynamoDB_") && v.MaxAttempts == 0
+func dynamoDBDefaults(v vectors.Vector) bool {
+	return v.Revision == int(awsretry.Revision2026) && strings.HasPrefix(v.Target, "DynamoDB_") && v.MaxAttempts == 0
 }
 
 // longPolls reports whether a call of v ends with the delay of a long poll.
-func longPolls(v contract.Vector) bool {
-	return slices.ContainsFunc(append(v.Calls, v.VectorCall), func(c contract.VectorCall) bool { return c.End != 0 })
+func longPolls(v vectors.Vector) bool {
+	return slices.ContainsFunc(append(v.Calls, v.Call), func(c vectors.Call) bool { return c.End != 0 })
 }
 
 // The vectors that Transport is tested with: those of the AWS documents, and of
 // the AWS SDKs for the 2026 revision.
 func TestVectors(t *testing.T) {
-	for _, v := range contract.ReadVectors(t, "../testdata/vectors/retry.json") {
+	for _, v := range vectors.Read(t, "../testdata/vectors/retry.json") {
 		t.Run(v.Name, func(t *testing.T) {
 			eachLoop(t, func(t *testing.T, apply bool) {
 				if !apply && dynamoDBDefaults(v) {
@@ -42,9 +42,9 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func testVector(t *testing.T, v contract.Vector, apply bool) {
+func testVector(t *testing.T, v vectors.Vector, apply bool) {
 	r := mustRetryer(t, Config{
-		Mode: v.Mode, Revision: v.Revision, MaxAttempts: v.MaxAttempts,
+		Mode: awsretry.Mode(v.Mode), Revision: awsretry.Revision(v.Revision), MaxAttempts: v.MaxAttempts,
 		Backoff: awsretry.Exponential{Max: time.Duration(v.MaxBackoff), Jitter: awsretry.NoJitter},
 		Quota:   awsretry.QuotaConfig{Capacity: v.Capacity}, RetryAfterSpread: -1,
 	})
@@ -56,8 +56,8 @@ func testVector(t *testing.T, v contract.Vector, apply bool) {
 		}
 	}
 	left := func() int { return tokens(t, r, service+" us-east-1") }
-	v.Test(t, func(call contract.VectorCall) contract.Trace {
-		trace := contract.Trace{Start: time.Now()}
+	v.Test(t, func(call vectors.Call) vectors.Trace {
+		trace := vectors.Trace{Start: time.Now()}
 		c := &client{service: service, operation: operation, apply: apply}
 		c.beforeEach = func() { trace.Tokens = append(trace.Tokens, left()) }
 		var steps []step
@@ -68,7 +68,7 @@ func testVector(t *testing.T, v contract.Vector, apply bool) {
 			}
 			steps = append(steps, step{status: answer.Status, header: answer.Header, code: awsproto.HeaderCode(header)})
 		}
-		trace.Stop = stopOf(c.call(t.Context(), r, steps...))
+		trace.Stop = string(stopOf(c.call(t.Context(), r, steps...)))
 		trace.Sent, trace.Tokens = c.sent, append(trace.Tokens, left())[1:]
 		return trace
 	}, left)

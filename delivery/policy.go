@@ -1,20 +1,5 @@
 package delivery
 
-// A BackoffFunction shapes the delays of a delivery policy's backoff phase
-// between minDelayTarget and maxDelayTarget. Amazon SNS, "Message delivery
-// retries", names four functions and shows their graphs, but not their
-// formulas.
-type BackoffFunction string
-
-// The functions. k is 0 to n-1 for the n retries of the phase, and the delays
-// go from lo to hi. The delay of a single retry is lo.
-const (
-	Arithmetic  BackoffFunction = "arithmetic"  // lo + (hi-lo) * k(k+1) / (n(n-1))
-	Exponential BackoffFunction = "exponential" // lo + (hi-lo) * (2^k-1) / (2^(n-1)-1)
-	Geometric   BackoffFunction = "geometric"   // lo * (hi/lo)^(k/(n-1))
-	Linear      BackoffFunction = "linear"      // lo + (hi-lo) * k / (n-1)
-)
-
 // A Policy is the delivery policy of a subscription. A nil block is absent:
 // without a retry block the defaults apply, without a throttle block there is
 // no throttling, without a request block no content type is set. A policy

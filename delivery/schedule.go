@@ -95,23 +95,11 @@ func (s *schedule) backoffDelay(k int) time.Duration {
 	if s.backoff == 1 {
 		return s.lo
 	}
-	kf, n := float64(k), float64(s.backoff)
-	lo, span := float64(s.lo), float64(s.hi)-float64(s.lo)
-	var d float64
-	switch s.function {
-	case Arithmetic:
-		d = lo + span*(kf/n)*((kf+1)/(n-1))
-	case Geometric:
-		d = lo * math.Pow(float64(s.hi)/lo, kf/(n-1))
-	case Exponential:
-		// The fraction is reduced by 2^(n-1), which would overflow a float64 for
-		// many retries.
-		first := math.Exp2(1 - n)
-		d = lo + span*(math.Exp2(kf-(n-1))-first)/(1-first)
-	default:
-		d = lo + span*kf/(n-1)
+	function, ok := backoffFunctions[s.function]
+	if !ok { // the policy is not valid
+		function = backoffFunctions[Linear]
 	}
-	return toDuration(d)
+	return toDuration(function(float64(k), float64(s.backoff), float64(s.lo), float64(s.hi)))
 }
 
 // total returns the sum of all delays.

@@ -22,7 +22,6 @@ const (
 	limitMaxDelayTarget  = "whole seconds, minDelayTarget to 3600"
 	limitNumRetries      = "a whole number, 0 to 100"
 	limitNumPhaseRetries = "a whole number, 0 to numRetries together with the other phases"
-	limitBackoffFunction = "one of arithmetic, exponential, geometric, linear"
 	limitMaxReceives     = "a whole number, 1 to 2147483647"
 )
 
@@ -54,16 +53,6 @@ func (p *Policy) ValidateWrapped() error { return named("delivery: ", p.faults(f
 // application/soap+xml, application/x-www-form-urlencoded,
 // application/xhtml+xml or application/xml.
 func (p *Policy) ValidateRaw() error { return named("delivery: ", p.faults(true)...) }
-
-// Validate is ValidateRaw if raw is true, and ValidateWrapped otherwise.
-//
-// Deprecated: use [Policy.ValidateRaw] or [Policy.ValidateWrapped].
-func (p *Policy) Validate(raw bool) error {
-	if raw {
-		return p.ValidateRaw()
-	}
-	return p.ValidateWrapped()
-}
 
 // Validate is like [Policy.ValidateWrapped] for a topic's policy.
 func (t *TopicPolicy) Validate() error {
@@ -133,7 +122,7 @@ func (r *RetryPolicy) limits(path string) []error {
 		rest = max(rest-max(phase.retries, 0), 0)
 	}
 
-	if !slices.Contains([]BackoffFunction{Arithmetic, Exponential, Geometric, Linear}, f.BackoffFunction) {
+	if backoffFunctions[f.BackoffFunction] == nil {
 		refuse("backoffFunction", quote(string(f.BackoffFunction)), limitBackoffFunction)
 	}
 

@@ -1,11 +1,14 @@
 package docs
 
 import (
+	"errors"
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -28,7 +31,7 @@ func TestReadmeCodeIsInTheExamples(t *testing.T) {
 	}
 	var examples strings.Builder
 	for _, name := range append(names, "awssdk/example_test.go", "deliveryqueue/example_test.go",
-		"deliveryqueue/webhook/example_test.go", "services/example_test.go",
+		"deliveryqueue/webhook/example_test.go", "services/example_test.go", "retrylog/example_test.go",
 		"retrytest/example_test.go", "statuspage/example_test.go") {
 		examples.WriteString(readText(t, name))
 	}
@@ -67,6 +70,62 @@ func TestReadmeConfigFile(t *testing.T) {
 	}
 }
 
+// TestReadmeSetup runs the set-up of the README in a new module. It builds
+// a program of the library, and resolves the imports of one of all its modules.
+func TestReadmeSetup(t *testing.T) {
+	_, setup, unpublished := strings.Cut(readText(t, "README.md"), "<!-- unpublished -->")
+	if !unpublished {
+		t.Skip("the README is that of a release, which needs no set-up")
+	}
+	setup, _, _ = strings.Cut(setup, "<!-- published")
+	lines := regexp.MustCompile("(?s)```\n(.*?)```").FindStringSubmatch(setup)
+	if lines == nil {
+		t.Fatalf("no commands in %s", setup)
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	user := filepath.Join(dir, "user")
+	if err := errors.Join(os.Mkdir(user, 0o777), os.Symlink(root, filepath.Join(dir, "awsretry")),
+		os.Mkdir(filepath.Join(user, "all"), 0o777),
+		os.WriteFile(filepath.Join(user, "all", "all.go"), []byte(setupImports), 0o666),
+		os.WriteFile(filepath.Join(user, "main.go"), []byte(setupProgram), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), "bash", "-ec", "go mod init user.example/program\n"+lines[1]+
+		"go list -deps ./... >/dev/null\ngo build -o program . && ./program")
+	command.Dir = user
+	command.Env = append(os.Environ(), "PWD="+user, "GOWORK=")
+	if out, err := command.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "standard\n") {
+		t.Errorf("%v, and the output\n%s", err, out)
+	}
+}
+
+const setupProgram = `package main
+
+import (
+	"fmt"
+
+	"example.com/awsretry"
+)
+
+func main() { fmt.Println(awsretry.Standard) }
+`
+
+// setupImports has every module that the set-up names.
+const setupImports = `package all
+
+import (
+	_ "example.com/awsretry/awssdk"
+	_ "example.com/awsretry/deliveryqueue"
+	_ "example.com/awsretry/fleet"
+	_ "example.com/awsretry/otelretry"
+	_ "example.com/awsretry/retryablehttp"
+)
+`
+
 // TestLinesFitTheScreen holds the pages that are read in a terminal to 100
 // columns.
 func TestLinesFitTheScreen(t *testing.T) {
@@ -85,10 +144,10 @@ func TestLinesFitTheScreen(t *testing.T) {
 // The results, which commands write, and the table of the AWS rules may be longer.
 func TestPagesAreShort(t *testing.T) {
 	for _, page := range pages(t) {
-		limit := 2000
+		limit := 1800
 		switch {
-		case page == "README.md":
-			limit = 1800
+		case slices.Contains(longPages, page):
+			limit = 2000
 		case strings.HasPrefix(page, "docs/compare/"):
 			limit = 1500
 		case strings.HasPrefix(page, "docs/results/"), page == "docs/SOURCES.md":
@@ -98,6 +157,12 @@ func TestPagesAreShort(t *testing.T) {
 			t.Errorf("%s has %d words, more than %d", page, n, limit)
 		}
 	}
+}
+
+// longPages are still to be shortened to the limit of the others.
+var longPages = []string{
+	"docs/ALGORITHM.md", "docs/ARCHITECTURE.md", "docs/DELIVERYQUEUE.md", "docs/FLEET.md",
+	"docs/LIMITS.md", "docs/SETTINGS.md", "docs/TRAFFIC.md",
 }
 
 func readText(t *testing.T, name string) string {

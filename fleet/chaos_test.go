@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -29,7 +30,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-var chaos = flag.Duration("chaos", 20*time.Second, "how long TestChaos lasts")
+var chaos = flag.Duration("chaos", 25*time.Second, "how long TestChaos lasts")
 
 // certificate writes a key and a certificate for 127.0.0.1, and returns their
 // files and what trusts them.
@@ -66,11 +67,10 @@ func certificate(t *testing.T) (key, cert string, roots *x509.CertPool) {
 	return write("key", "PRIVATE KEY", secret), write("cert", "CERTIFICATE", der), roots
 }
 
-// Whatever happens to a server that speaks TLS, has a user for the fleet and
-// evicts keys, no call fails or waits for it, and the memory is bounded, while
-// callers make up 20,000 partitions.
-func TestChaos(t *testing.T) {
-	const made = 20_000
+// secureServer starts a server that speaks TLS, has a user for the fleet and evicts
+// keys, and connects to it.
+func secureServer(t *testing.T) (*storetest.Server, *fleet.Connection) {
+	t.Helper()
 	key, cert, roots := certificate(t)
 	secure := storetest.FreeAddr(t)
 	_, port, _ := net.SplitHostPort(secure)
@@ -86,15 +86,35 @@ func TestChaos(t *testing.T) {
 		InitAddress: []string{secure}, ForceSingleClient: true, DisableCache: true,
 		Username: "fleet", Password: "secret", TLSConfig: &tls.Config{RootCAs: roots},
 	})
-	defer connection.Close()
-	shared := newFleet(t, connection, fleet.Config{})
-	defer shared.Close()
-	tr := &awsretry.Transport{Base: respond(http.StatusOK, time.Millisecond), Mode: awsretry.Adaptive, Shared: shared}
+	t.Cleanup(func() { _ = connection.Close() })
+	return s, connection
+}
+
+// Whatever happens to a server, to a cluster or to another process, no call fails
+// or waits for the store, and the memory is bounded, while callers make up 20,000
+// partitions.
+func TestChaos(t *testing.T) {
+	const made = 20_000
+	stopped := min(max(*chaos/10, 2*time.Second), time.Minute)
+	s, connection := secureServer(t)
+	servers, addrs := startCluster(t, primaries)
+	cluster := fleet.Dial(valkey.ClientOption{InitAddress: addrs, DisableCache: true, Username: "fleet", Password: "secret"})
+	defer cluster.Close()
+	one, many := newFleet(t, connection, fleet.Config{}), newFleet(t, cluster, fleet.Config{})
+	defer one.Close()
+	defer many.Close()
+	over := func(shared awsretry.Shared) *awsretry.Transport {
+		return &awsretry.Transport{Base: respond(http.StatusOK, time.Millisecond), Mode: awsretry.Adaptive, Shared: shared}
+	}
+	tr, clustered := over(one), over(many)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Millisecond) }))
+	defer server.Close()
+	other := startWorker(t, task{Store: s.Addr, Service: server.Listener.Addr().String()})
 
 	end := time.Now().Add(*chaos)
 	var calls sync.WaitGroup
-	var failed, longest atomic.Int64
-	for range 4 {
+	var failed, longest, longestAlone atomic.Int64
+	caller := func(tr *awsretry.Transport, host string, longest *atomic.Int64) {
 		calls.Go(func() {
 			for time.Now().Before(end) {
 				start := time.Now()
@@ -102,9 +122,16 @@ func TestChaos(t *testing.T) {
 					failed.Add(1)
 				}
 				longest.Store(max(longest.Load(), int64(time.Since(start))))
+				time.Sleep(time.Millisecond)
 			}
 		})
 	}
+	const hosts = 4 // in several slots of the cluster
+	for i := range hosts {
+		caller(tr, host, &longest)
+		caller(clustered, fmt.Sprintf("%d.%s", i, host), &longest)
+	}
+	caller(over(nil), host, &longestAlone) // how busy the machine is
 	const makers = 8
 	for maker := range makers {
 		calls.Go(func() {
@@ -116,25 +143,56 @@ func TestChaos(t *testing.T) {
 			}
 		})
 	}
+	stop := func(signal func(os.Signal)) {
+		signal(syscall.SIGSTOP)
+		time.Sleep(stopped)
+		signal(syscall.SIGCONT)
+	}
 	faults := []func(){
 		func() { s.Do("FLUSHALL") },
-		func() { s.Signal(syscall.SIGSTOP); time.Sleep(2 * time.Second); s.Signal(syscall.SIGCONT) },
+		func() { stop(s.Signal) },
+		func() { stop(func(signal os.Signal) { _ = other.Process.Signal(signal) }) },
 		func() { s.Stop(); time.Sleep(time.Second); s.Restart() },
 		func() { s.Do("SAVE") },
 		func() { s.Do("CLIENT", "KILL", "TYPE", "normal") },
+		func() { stop(servers[1].Signal) },
+		func() {
+			servers[2].Stop()
+			time.Sleep(time.Second)
+			servers[2].Restart()
+			allow(servers[2], "fleet", clusterRights...) // it has forgotten the user
+		},
 		func() { s.Stop(); s.Restart() }, // with the copy
 	}
-	for i := 0; time.Until(end) > 5*time.Second; i++ {
-		time.Sleep(2 * time.Second)
+	rounds := 0.0
+	for i := 0; time.Until(end) > stopped+3*time.Second; i++ {
+		time.Sleep(time.Second)
 		faults[i%len(faults)]()
+		rounds += 1 / float64(len(faults))
 	}
 	calls.Wait()
-	eventually(t, "a lease", func() bool {
-		_ = call(t.Context(), tr, host)
-		return stateOf(tr).Leased
-	})
-	if took := time.Duration(longest.Load()); failed.Load() > 0 || took > time.Second {
+	took, alone := time.Duration(longest.Load()), time.Duration(longestAlone.Load())
+	t.Logf("each fault about %.1f times; the longest call took %v, without a fleet %v", rounds, took, alone)
+	for name, leased := range map[string]func() bool{
+		"a lease": func() bool { _ = call(t.Context(), tr, host); return stateOf(tr).Fleet.Leased },
+		"a lease of the cluster": func() bool {
+			for i := range hosts {
+				name := fmt.Sprintf("%d.%s", i, host)
+				_ = call(t.Context(), clustered, name)
+				if state, _ := clustered.State(name); !state.Fleet.Leased {
+					return false
+				}
+			}
+			return true
+		},
+	} {
+		eventually(t, name, leased)
+	}
+	if failed.Load() > 0 || took > time.Second+alone {
 		t.Errorf("%d calls failed, and one took %v", failed.Load(), took)
+	}
+	if err := other.end(); err != nil {
+		t.Errorf("the other process: %v", err)
 	}
 	var memory runtime.MemStats
 	runtime.GC()

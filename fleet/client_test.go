@@ -109,7 +109,7 @@ func TestBadReplies(t *testing.T) {
 				if errors.Is(o.faults.last, errBoom) != (name == "error") {
 					o.Errorf("got %v", o.faults.last)
 				}
-				if state := stateOf(o.transport); state.Leased || state.Tokens != 500 || state.Limited {
+				if state := stateOf(o.transport); state.Fleet.Leased || state.Tokens != 500 || state.Limited {
 					o.Errorf("the state is %+v", state)
 				}
 			})
@@ -123,7 +123,7 @@ func TestShareIsRounded(t *testing.T) {
 		return reply(func(r *protocol.Reply) { r.Rate, r.Share = 100, math.Nextafter(100, 101) }), nil
 	}, func(o *only) {
 		o.sendFor(time.Second)
-		if state := stateOf(o.transport); !state.Leased || len(o.faults.all()) > 0 {
+		if state := stateOf(o.transport); !state.Fleet.Leased || len(o.faults.all()) > 0 {
 			o.Errorf("the state is %+v and the errors are %q", state, o.faults.all())
 		}
 	})
@@ -192,7 +192,7 @@ func TestOnError(t *testing.T) {
 				t.Errorf("%+v: OnError was called %d times, OnRecovered %d times", step, faults.Load(), recoveries.Load())
 			}
 		}
-		if n, bad := renewals.Load(), failures.Load(); !stateOf(tr).Leased || bad < 500 || n-bad < 100 {
+		if n, bad := renewals.Load(), failures.Load(); !stateOf(tr).Fleet.Leased || bad < 500 || n-bad < 100 {
 			t.Errorf("OnRenewal was called %d times, %d times with an error", n, bad)
 		}
 	})

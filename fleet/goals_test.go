@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,7 +22,7 @@ import (
 
 var (
 	goalRuns  = flag.Int("goals", 0, "run TestGoals so many times with each market, and print a table")
-	goalCases = flag.String("market", "", "only markets whose name contains this")
+	goalCases = flag.String("market", "", "only markets whose name and pacing match this expression")
 )
 
 // A market is a service that many processes call, for a while.
@@ -264,12 +264,15 @@ func markets() (all []market) {
 // goodput, and fails no more calls. With -goals it runs all markets, and prints
 // the medians of each figure as a table, with the worst goodput.
 func TestGoals(t *testing.T) {
-	runs := max(*goalRuns, 1)
+	runs, wanted := max(*goalRuns, 1), regexp.MustCompile(*goalCases)
 	for _, m := range markets() {
-		if *goalRuns == 0 && m.name != "20 processes, 100/s, 3s" || !strings.Contains(m.name, *goalCases) {
+		if *goalRuns == 0 && m.name != "20 processes, 100/s, 3s" {
 			continue
 		}
 		for _, pacing := range []awsretry.Pacing{awsretry.CubicPacing, awsretry.ScaledPacing} {
+			if !wanted.MatchString(fmt.Sprintf("%s, %v", m.name, pacing)) {
+				continue
+			}
 			var alone, shared []account
 			for range runs {
 				alone, shared = append(alone, trade(m, pacing, false)), append(shared, trade(m, pacing, true))

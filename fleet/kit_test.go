@@ -44,7 +44,7 @@ func reply(change func(*protocol.Reply)) []string {
 func renewal(change func(*protocol.Request)) []string {
 	r := protocol.Request{
 		ID: "id", Settings: "settings", Pacing: "scaled", Lease: 400, Expiry: 60000, SeedRate: 100, SeedTokens: 490,
-		Law: protocol.Law{Rate: -1}, Wanted: 1000, Capacity: capacity, Asked: 10,
+		Law: protocol.Law{Rate: -1}, Wanted: 1000, Capacity: capacity, Traffic: -1, Asked: 10,
 	}
 	if change != nil {
 		change(&r)

@@ -21,8 +21,8 @@ type led struct {
 const ledLease = 400 * time.Millisecond
 
 func lead(law func() pacing.Adopter, rate float64) *led {
-	l := &led{got: protocol.Reply{Now: 60000, Law: protocol.Law{Rate: rate}}}
-	l.leader = newLeader(law, ledLease, &l.got)
+	l := &led{got: protocol.Reply{Now: 60000, Law: protocol.Law{Rate: rate, Limit: rate}}}
+	l.leader = newLeader(law(), ledLease, &l.got)
 	return l
 }
 
@@ -45,7 +45,7 @@ func laws() map[string]func() pacing.Adopter {
 	meter := func() pacing.Meter { return pacing.NewMeter(time.Unix(0, 0), 500*time.Millisecond, 0.8) }
 	return map[string]func() pacing.Adopter{
 		"cubic":  func() pacing.Adopter { return pacing.NewCubic(limits, meter(), 0.7, 0.4) },
-		"scaled": func() pacing.Adopter { return pacing.NewScaled(limits, meter(), 0.9) },
+		"scaled": func() pacing.Adopter { return pacing.NewScaled(limits, meter(), 0.7) },
 	}
 }
 
@@ -121,7 +121,7 @@ func TestLeaderOfABadStore(t *testing.T) {
 					},
 				}
 				if l == nil {
-					l = newLeader(law, ledLease, &got)
+					l = newLeader(law(), ledLease, &got)
 				}
 				if checkSums(&got.Sums, ledLease) != nil {
 					continue

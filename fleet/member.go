@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"example.com/awsretry/fleet/internal/protocol"
-	"example.com/awsretry/internal/pacing"
 	"example.com/awsretry/internal/sharing"
 )
 
@@ -238,7 +237,7 @@ func (m *member) request(usage sharing.Usage) protocol.Request {
 		Sums: m.unsent, Law: m.proposed,
 		Wanted: m.wanted(usage), Unused: m.unused(usage),
 		MaxRate: m.maxRate, Alone: m.failing, Since: milliseconds(min(time.Since(m.lastAt), m.fleet.config.Lease)),
-		Capacity: m.capacity, PerCall: m.perCall, Counted: m.counted,
+		Capacity: m.capacity, PerCall: m.perCall, Traffic: usage.Traffic, Counted: m.counted,
 	}
 	if said := sayLimits(usage.Said); said != m.told {
 		m.told = said
@@ -353,11 +352,8 @@ func (m *member) lead(got *protocol.Reply) {
 		return
 	}
 	if m.leader == nil {
-		newLaw := func() pacing.Adopter {
-			law, _ := m.share.NewLaw(time.Unix(0, 0))
-			return law
-		}
-		m.leader = newLeader(newLaw, m.fleet.config.Lease, got)
+		law, _ := m.share.NewLaw(time.Unix(0, 0))
+		m.leader = newLeader(law, m.fleet.config.Lease, got)
 	}
 	m.ledAt = time.Now()
 	m.proposed, m.cut = m.leader.step(got)

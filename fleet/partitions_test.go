@@ -184,7 +184,7 @@ func TestIdleProcess(t *testing.T) {
 		send(t, idle)
 		time.Sleep(5 * time.Second)
 		rate("idle", 0.2, 0.4)
-		for waited := time.Duration(0); stateOf(idle).Leased; waited += 100 * time.Millisecond {
+		for waited := time.Duration(0); stateOf(idle).Fleet.Leased; waited += 100 * time.Millisecond {
 			if waited > time.Second {
 				t.Fatal("an idle process keeps its lease")
 			}
@@ -192,7 +192,7 @@ func TestIdleProcess(t *testing.T) {
 		}
 		send(t, idle)
 		time.Sleep(delay)
-		if !stateOf(idle).Leased {
+		if !stateOf(idle).Fleet.Leased {
 			t.Error("after an outcome the process has no lease")
 		}
 		rate("idle again", 0.2, 0.9)
@@ -219,7 +219,7 @@ func TestIdleProcessWithoutARate(t *testing.T) {
 		send(t, tr)
 		for range 300 {
 			time.Sleep(100 * time.Millisecond)
-			if !stateOf(tr).Leased {
+			if !stateOf(tr).Fleet.Leased {
 				t.Fatal("an idle process has no lease")
 			}
 		}

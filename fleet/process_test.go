@@ -3,12 +3,14 @@ package fleet_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,7 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// act calls a service until its standard input ends, for a minute at most.
+// act calls a service until its standard input ends, for 20 minutes at most. The
+// process fails if a call does.
 func act(text string) {
 	var task task
 	if err := json.Unmarshal([]byte(text), &task); err != nil {
@@ -51,20 +54,26 @@ func act(text string) {
 	tr := &awsretry.Transport{
 		Mode: awsretry.Adaptive, Shared: shared, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
 	var callers sync.WaitGroup
+	var failed atomic.Int64
 	for range 3 {
 		callers.Go(func() {
 			for ctx.Err() == nil {
-				_ = call(ctx, tr, task.Service) // a failure is one request less
+				if err := call(ctx, tr, task.Service); err != nil && ctx.Err() == nil {
+					failed.Add(1)
+				}
 			}
 		})
 	}
 	callers.Wait()
+	if n := failed.Load(); n > 0 {
+		panic(fmt.Sprintf("%d calls failed", n))
+	}
 }
 
 // A worker is a process of the operating system that a test started.
@@ -96,9 +105,9 @@ func (w *worker) kill() {
 }
 
 // end ends the worker as a deploy does.
-func (w *worker) end() {
+func (w *worker) end() error {
 	w.in.Close()
-	_ = w.Wait()
+	return w.Wait()
 }
 
 // Twenty processes that come and go keep a rate. A machine that is busy may delay
@@ -141,7 +150,7 @@ func comeAndGo(t *testing.T, limit float64) (rate, most float64) {
 		if i%2 == 0 {
 			workers[0].kill()
 		} else {
-			workers[0].end()
+			_ = workers[0].end() // a busy machine may fail a call
 		}
 		workers = append(workers[1:], startWorker(t, task))
 		time.Sleep(time.Until(begun.Add(time.Duration(i+4) * time.Second)))

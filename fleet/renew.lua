@@ -17,7 +17,7 @@ local texts = { 'format', 'epoch', 'settings', 'pacing', 'leader', 'said' }
 local numbers = {
   'now', 'server', 'pacingAt', 'next', 'leaderUntil', 'rate', 'limit', 'trip', 'gate', 'saidAt',
   'sent', 'throttled', 'trips', 'tripsOf', 'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
-  'tokens', 'spare', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
+  'tokens', 'spare', 'traffic', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
 }
 local s, valid = {}, true
 for i, text in ipairs(redis.call('HMGET', key, unpack(texts))) do s[texts[i]] = text or '' end
@@ -42,10 +42,10 @@ local elapsed = math.max(0, math.min(server - s.server, 10 * lease))
 local now = s.now + elapsed
 if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch == a.epoch and s.window < a.window
     or now > 1e12 or math.max(s.began, s.heldBegan) > now or s.leaderUntil > now + 60000
-    or s.gate > now + 86400000 or math.max(s.rate, s.limit, s.tokens, s.spare) > 1e9 or s.members + s.membersBefore > 1e5 then
+    or s.gate > now + 86400000 or math.max(s.rate, s.limit, s.tokens, s.spare, s.traffic) > 1e9 or s.members + s.membersBefore > 1e5 then
   for _, name in ipairs(numbers) do s[name] = 0 end
   s.format, s.epoch, s.pacing, s.leader, s.said = format, string.format('%s %.0f', a.id, server), '', '', ''
-  s.rate, s.tokens, elapsed, now = a.seedRate, math.min(a.seedTokens, a.capacity), 0, 0
+  s.rate, s.limit, s.tokens, elapsed, now = a.seedRate, a.seedRate, math.min(a.seedTokens, a.capacity), 0, 0
   s.next = lease -- those of the key before may be granted until then
 end
 s.now, s.server, s.settings, s.saidAt = now, server, a.settings, math.min(s.saidAt, server)
@@ -54,7 +54,7 @@ if a.pacing ~= '' then s.pacing, s.pacingAt = a.pacing, server end
 local same = s.epoch == a.epoch
 if not same and a.epoch ~= '' then -- the process knows what the store has lost
   s.tokens = math.min(s.tokens, a.seedTokens)
-  if s.rate == 0 then s.rate = a.seedRate end
+  if s.rate == 0 then s.rate, s.limit = a.seedRate, a.seedRate end
 end
 
 -- Sums.
@@ -149,7 +149,8 @@ if s.heldWindow == 0 or now - s.heldBegan >= 12 * lease then
   s.held, s.heldBegan, s.heldWindow = 0, now, s.heldWindow + 1
 end
 remove('held', a.counted, same and s.heldWindow - a.heldWindow)
-local capacity = math.max(a.capacity, members * a.perCall)
+s.traffic = s.traffic * math.max(0, 1 - elapsed / 60000) + math.max(a.traffic, 0) -- of about a minute
+local capacity = math.max(a.traffic < 0 and a.capacity or math.min(s.traffic, members * a.capacity), members * a.perCall)
 local room = math.max(0, capacity - total('held') - a.held)
 s.tokens = math.min(s.tokens + a.returned, room)
 local tokens = math.min(a.asked, math.floor(s.tokens))
@@ -178,7 +179,7 @@ end
 redis.call('HSET', key, unpack(fields))
 -- Nothing is known of a partition that was never throttled and whose retry tokens
 -- are all there, and there may be many.
-local known = s.rate > 0 or s.gate > now or s.said ~= '' or s.tokens + total('held') < a.capacity
+local known = s.rate > 0 or s.gate > now or s.said ~= '' or s.tokens + total('held') < math.min(capacity, a.capacity)
 redis.call('PEXPIRE', key, known and a.expiry or math.min(a.expiry, silence))
 
 reply.epoch, reply.now, reply.window, reply.heldWindow = s.epoch, math.floor(now), s.window, s.heldWindow

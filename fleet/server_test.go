@@ -88,7 +88,7 @@ func (m *member) until(t *testing.T, leased bool) {
 	defer func() { t.Logf("leased is %v after %v", leased, time.Since(start).Round(10*time.Millisecond)) }()
 	eventually(t, fmt.Sprintf("leased: %v; %q", leased, m.faults.all()), func() bool {
 		send(t, m.transport)
-		return stateOf(m.transport).Leased == leased
+		return stateOf(m.transport).Fleet.Leased == leased
 	})
 }
 
@@ -202,17 +202,19 @@ func TestSentinel(t *testing.T) {
 	failsOver(t, option, primary, replica)
 }
 
-// In a cluster a user also needs cluster|slots and cluster|shards. When a
-// replica is promoted, there is a lease again.
-func TestCluster(t *testing.T) {
-	const primaries = 3
-	var servers []*storetest.Server
-	var addrs []string
-	for i := range primaries + 1 {
+const primaries = 3 // of a cluster
+
+var clusterRights = append(slices.Clone(rights), "+cluster|slots", "+cluster|shards")
+
+// startCluster starts a cluster of so many servers, of which the primaries have
+// slots. In it a user also needs cluster|slots and cluster|shards.
+func startCluster(t *testing.T, n int) (servers []*storetest.Server, addrs []string) {
+	t.Helper()
+	for i := range n {
 		s := storetest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "500",
 			"--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0")
 		servers, addrs = append(servers, s), append(addrs, s.Addr)
-		allow(s, "fleet", append(rights, "+cluster|slots", "+cluster|shards")...)
+		allow(s, "fleet", clusterRights...)
 		if i < primaries {
 			s.Do("CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(16384*i/primaries), fmt.Sprint(16384*(i+1)/primaries-1))
 		}
@@ -223,9 +225,15 @@ func TestCluster(t *testing.T) {
 	for _, s := range servers {
 		eventually(t, "cluster", func() bool {
 			info := s.Do("CLUSTER", "INFO")
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:4")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", n))
 		})
 	}
+	return servers, addrs
+}
+
+// When a replica is promoted, there is a lease again.
+func TestCluster(t *testing.T) {
+	servers, addrs := startCluster(t, primaries+1)
 	slot, _ := strconv.Atoi(servers[0].Do("CLUSTER", "KEYSLOT", key))
 	primary, replica := servers[slot*primaries/16384], servers[primaries]
 	replica.Do("CLUSTER", "REPLICATE", primary.Do("CLUSTER", "MYID"))

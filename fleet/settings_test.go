@@ -50,7 +50,7 @@ func (c *couple) check(when string, wantFirst, wantSecond bool) {
 		send(c, c.second)
 		time.Sleep(200 * time.Millisecond)
 	}
-	if a, b := stateOf(c.first).Leased, stateOf(c.second).Leased; a != wantFirst || b != wantSecond {
+	if a, b := stateOf(c.first).Fleet.Leased, stateOf(c.second).Fleet.Leased; a != wantFirst || b != wantSecond {
 		c.Errorf("%s the first has a lease: %v, the second: %v", when, a, b)
 	}
 }
@@ -127,7 +127,7 @@ func TestTransportsOfOneFleet(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		for i, tr := range transports {
-			if n := stateOf(tr).Members; n != 2 {
+			if n := stateOf(tr).Fleet.Members; n != 2 {
 				t.Errorf("Transport %d knows of %d members, want 2", i, n)
 			}
 		}

@@ -14,13 +14,13 @@ import (
 )
 
 // BenchmarkRenewal prints what a renewal costs the store: the time of its
-// processor, and the memory of a partition.
+// processor, the memory of a partition, and what is sent.
 func BenchmarkRenewal(b *testing.B) {
 	const processes = 100
 	store := storetest.Start(b)
 	client := fleet.Valkey(storetest.Connect(b, store.Addr))
 	last := make([]atomic.Pointer[protocol.Last], processes)
-	var next atomic.Int64
+	var next, asked, replied atomic.Int64
 	before := cpuSeconds(b, store)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
@@ -39,12 +39,16 @@ func BenchmarkRenewal(b *testing.B) {
 			}
 			reply := read[protocol.Reply](got)
 			last[i].Store(&reply.Last)
+			asked.Store(int64(len(args[0])))
+			replied.Store(int64(len(got[0])))
 		}
 	})
 	b.StopTimer()
 	b.ReportMetric((cpuSeconds(b, store)-before)*1e6/float64(b.N), "µs-of-store/op")
 	bytes, _ := strconv.ParseFloat(store.Do("MEMORY", "USAGE", key), 64)
 	b.ReportMetric(bytes, "B/partition")
+	b.ReportMetric(float64(asked.Load()), "B/request")
+	b.ReportMetric(float64(replied.Load()), "B/reply")
 }
 
 // cpuSeconds returns how much time of a processor a server has used.

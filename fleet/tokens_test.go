@@ -28,6 +28,7 @@ type pool struct {
 	*testing.T
 	store     *fleettest.Store
 	increment int // for a success; 0 means 1
+	share     float64
 	base      *responder
 	processes []*process
 	ended     []*process
@@ -55,13 +56,13 @@ func (p *pool) start() *process {
 	one := &process{link: &link{Client: p.store}}
 	one.shared = newFleet(p, one.link, fleet.Config{})
 	one.transport = &awsretry.Transport{
-		Base: p.base, Shared: one.shared, Quota: awsretry.QuotaConfig{SuccessIncrement: p.increment}, Backoff: atOnce,
+		Base: p.base, Shared: one.shared, Quota: awsretry.QuotaConfig{SuccessIncrement: p.increment, Share: p.share}, Backoff: atOnce,
 	}
 	status := p.base.status.Swap(http.StatusNotFound) // neither a success nor retried
 	send(p, one.transport)
 	p.base.status.Store(status)
 	time.Sleep(time.Second)
-	if s := stateOf(one.transport); !s.Leased || s.Tokens > 2*float {
+	if s := stateOf(one.transport); !s.Fleet.Leased || s.Tokens > 2*float {
 		p.Fatalf("a process that joined a second ago has the state %+v", s)
 	}
 	p.processes = append(p.processes, one)
@@ -240,7 +241,7 @@ func TestTokensAfterClose(t *testing.T) {
 		one := p.processes[0]
 		p.calls(one, 5, 0)
 		time.Sleep(time.Second)
-		if stored, known := p.stored(), stateOf(one.transport).FleetTokens; known != stored {
+		if stored, known := p.stored(), stateOf(one.transport).Fleet.Tokens; known != stored {
 			t.Errorf("the process knows of %d retry tokens in the store, which has %d", known, stored)
 		}
 		one.shared.Close()
@@ -266,6 +267,40 @@ func TestTokensOfMadeUpPartitions(t *testing.T) {
 		if retries := base.attempts.Load() - requests; retries > 130 {
 			t.Errorf("%d made-up partitions brought %d retries; a bucket pays for 100", requests/10, retries)
 		}
+	})
+}
+
+// With a Share, the bucket follows the calls of all processes, from the retries of
+// one call to a bucket for each process.
+func TestShareOfTheCalls(t *testing.T) {
+	const processes, perCall = 5, 20
+	inPool(t, 0, http.StatusOK, 1000, func(p *pool) {
+		p.share = 0.2
+		for range processes {
+			p.start()
+		}
+		most := func(what string, least, most int) {
+			t.Helper()
+			if n := p.sum(); n < least || n > most {
+				t.Errorf("%s: %d retry tokens, want %d to %d", what, n, least, most)
+			}
+		}
+		most("at first", 1, perCall+processes*perCall)
+		call := func(n int, pause time.Duration) {
+			for range n {
+				for _, one := range p.processes {
+					p.calls(one, 1, pause)
+				}
+			}
+			time.Sleep(5 * time.Second) // and all have renewed
+		}
+		call(40, 20*time.Millisecond)
+		most("after 200 calls", 600, 200*perCall/5+processes*2*float)
+		call(600, 2*time.Millisecond)
+		most("after 3,000 more", 1000, processes*capacity)
+		time.Sleep(10 * time.Minute)
+		call(1, 0)
+		most("ten minutes later", 1, 2*processes*perCall)
 	})
 }
 

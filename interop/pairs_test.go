@@ -21,6 +21,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/interop/internal/kit"
+	"example.com/awsretry/retrylog"
 	"example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/scenario"
 	"example.com/awsretry/simulate/traffic"
@@ -206,7 +207,9 @@ func (p pair) run(t *testing.T, setting string) (r real) {
 	until := writerUntil{&log, end}
 	tr := transportOf(t, setting)
 	tr.AttemptTimeout = p.impatience
-	tr.Observe = awsretry.LogAllTo(slog.New(slog.NewJSONHandler(until, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	tr.Observe = retrylog.Config{
+		Logger: slog.New(slog.NewJSONHandler(until, &slog.HandlerOptions{Level: slog.LevelDebug})), All: true,
+	}.Observer()
 	var attempts atomic.Int64
 	tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		if time.Now().Before(end) {

@@ -86,7 +86,7 @@ func (w *watch) observe(_ context.Context, o metric.Observer) error {
 // known, the state tells.
 
 func (w *watch) shared(s *awsretry.State) bool {
-	return s.Members > 0 || w.transport != nil && w.transport.Shared != nil
+	return s.Fleet.Members > 0 || w.transport != nil && w.transport.Shared != nil
 }
 
 func (w *watch) paces(s *awsretry.State) bool {
@@ -115,15 +115,15 @@ func (w *watch) observeLimit(o metric.Observer, limit awsretry.Limit, attrs []at
 // observeFleet observes the buckets that processes share.
 func (w *watch) observeFleet(o metric.Observer, state awsretry.State, set metric.ObserveOption) {
 	leased := int64(0)
-	if state.Leased {
+	if state.Fleet.Leased {
 		leased = 1
 	}
 	o.ObserveInt64(w.leased, leased, set)
-	o.ObserveInt64(w.members, int64(state.Members), set)
-	if state.Members > 0 && state.Tokens != math.MaxInt {
-		o.ObserveInt64(w.fleetTokens, int64(state.FleetTokens), set)
+	o.ObserveInt64(w.members, int64(state.Fleet.Members), set)
+	if state.Fleet.Members > 0 && state.Tokens != math.MaxInt {
+		o.ObserveInt64(w.fleetTokens, int64(state.Fleet.Tokens), set)
 	}
-	if state.FleetRate > 0 {
-		o.ObserveFloat64(w.fleetRate, state.FleetRate, set)
+	if state.Fleet.Rate > 0 {
+		o.ObserveFloat64(w.fleetRate, state.Fleet.Rate, set)
 	}
 }

@@ -107,22 +107,22 @@ func loops(s scenario.Setting, attempts int) maker {
 
 // transports makes clients that follow the AWS SDKs' rules.
 func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revision, attempts int) maker {
-	const defaultCapacity = 500 // awsretry.QuotaConfig's
-	capacity := cmp.Or(s.Capacity, defaultCapacity)
-	if mode == awsretry.Legacy || s.Quota == scenario.QuotaNone {
-		capacity = 0
+	quota := quotas[s.Quota]
+	quota.Capacity = cmp.Or(s.Capacity, quota.Capacity)
+	if s.Share {
+		quota.Share = quotaShare
+	}
+	capacity := 0
+	if mode != awsretry.Legacy && quota.Capacity >= 0 {
+		capacity = awsretry.NewQuota(awsretry.QuotaConfig{Capacity: quota.Capacity}).Tokens()
 	}
 	make := func(l link) http.RoundTripper {
 		t := &awsretry.Transport{
 			Base: l.base, AttemptTimeout: l.attemptTimeout, Mode: mode, Revision: revision,
-			MaxAttempts: cmp.Or(s.MaxAttempts, attempts), Quota: quotas[s.Quota],
+			MaxAttempts: cmp.Or(s.MaxAttempts, attempts), Quota: quota,
 			LongPoll:        func(*http.Request) bool { return s.LongPoll },
 			ShareRetryAfter: s.ShareRetryAfter, Resume: s.Resume,
-			Backoff: delays{seededBackoff(mode, revision, seededJitter(l.seed)), l.grid},
-		}
-		t.Quota.Capacity = cmp.Or(s.Capacity, t.Quota.Capacity)
-		if s.Share {
-			t.Quota.Share = quotaShare
+			Backoff: seededBackoff(mode, l.seed, l.grid),
 		}
 		if s.NoSpread {
 			t.RetryAfterSpread = -1

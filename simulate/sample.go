@@ -48,10 +48,10 @@ func (f *fleet) sample(t time.Duration, m maker) {
 			continue
 		}
 		tokens += float64(state.Tokens)
-		if state.Leased {
+		if state.Fleet.Leased {
 			leased++
 			held += float64(state.Tokens)
-			members += float64(state.Members)
+			members += float64(state.Fleet.Members)
 		}
 		if state.Limited {
 			limited++
@@ -77,8 +77,8 @@ func (f *fleet) sample(t time.Duration, m maker) {
 
 // sendRate returns the rate of a client. The rate of a lease ends with it.
 func sendRate(s awsretry.State) float64 {
-	if s.Leased {
-		return s.FleetRate / float64(max(s.Members, 1))
+	if s.Fleet.Leased {
+		return s.Fleet.Rate / float64(max(s.Fleet.Members, 1))
 	}
 	return s.SendRate
 }

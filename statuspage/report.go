@@ -209,9 +209,9 @@ func newState(t *awsretry.Transport, s awsretry.State) *state {
 		shown.Limits = append(shown.Limits, one)
 	}
 	if t.Shared != nil {
-		shown.Fleet = &fleet{Leased: s.Leased, Members: s.Members, Tokens: s.FleetTokens}
-		if s.FleetRate > 0 {
-			shown.Fleet.Rate = finite(s.FleetRate)
+		shown.Fleet = &fleet{Leased: s.Fleet.Leased, Members: s.Fleet.Members, Tokens: s.Fleet.Tokens}
+		if s.Fleet.Rate > 0 {
+			shown.Fleet.Rate = finite(s.Fleet.Rate)
 		}
 	}
 	return shown

@@ -6,7 +6,7 @@ import (
 )
 
 // A line is a bucket of send tokens and those who wait for one, first come
-// first served, as internal/bucket has them.
+// first served, as internal/tokens has them.
 type line struct {
 	queue          *queue
 	rate, capacity float64

@@ -26,7 +26,8 @@ var otherValues = map[string][]float64{
 	"Low":        {0.8, 0.95},
 	"Below":      {0.5, 1},
 	"HoldAt":     {0.5, 0.8},
-	"Fewer":      {4, 16}, // 1 is no difference
+	"Fewer":      {4, 16},  // 1 is no difference
+	"Doubt":      {0.7, 1}, // above 1 a doubt would make it more
 }
 
 // extremes are values at which a constant has no effect, or one that everything

@@ -89,6 +89,8 @@ func recent(times []time.Time) []time.Time {
 	return times
 }
 
+func (f fleetSize) title() string { return fmt.Sprintf("processes: %d", f.processes) }
+
 // measure runs the budgets.
 func (f fleetSize) measure(ctx context.Context, settings []scenario.Setting) ([]simulate.Outcome, error) {
 	s, err := scenario.Ready("outage")

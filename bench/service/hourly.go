@@ -47,6 +47,8 @@ type hourlyFigures struct {
 	cleared   time.Duration // the backlog; negative: not in time
 }
 
+func (h hourly) title() string { return h.name }
+
 // measure runs the libraries.
 func (h hourly) measure(ctx context.Context, settings []scenario.Setting) ([]hourlyFigures, error) {
 	steady := make([]hourlySample, len(settings))

@@ -25,6 +25,8 @@ type loop struct {
 	period
 }
 
+func (l loop) title() string { return l.name }
+
 // closedLoops returns a service that throttles, and one that is down.
 func closedLoops(callers int, from, to time.Duration) []loop {
 	throttles := throttled(1, callers, from, to, step{0, 100})
@@ -108,28 +110,6 @@ func loopFiguresOf(s simulate.Series, from int) loopFigures {
 		f.perSuccess = attempts / good
 	}
 	return f
-}
-
-// runLoops adds the closed loops to the results.
-func (r *results) runLoops(ctx context.Context, loops []loop, progress io.Writer) error {
-	libraries := inLoops()
-	settings := make([]scenario.Setting, len(libraries))
-	for i, lib := range libraries {
-		settings[i] = scenario.Setting{Name: lib.name, New: lib.over}
-	}
-	for _, l := range loops {
-		fmt.Fprintf(progress, "%s, %d libraries\n", l.name, len(libraries))
-		figures, err := l.measure(ctx, settings)
-		if err != nil {
-			return err
-		}
-		c := comparison[loop, loopFigures]{of: l}
-		for i, lib := range libraries {
-			c.rows = append(c.rows, row[loopFigures]{lib.name, figures[i]})
-		}
-		r.loops = append(r.loops, c)
-	}
-	return nil
 }
 
 // printLoops writes the tables of the closed loops as Markdown.

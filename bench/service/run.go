@@ -40,104 +40,69 @@ type results struct {
 // wait in line run through the throttlings once more on the wall clock: one of
 // them needs help in virtual time, and this shows whether the two agree.
 func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
+	w := &runner{ctx, progress, nil}
 	r := results{
-		throttlings: make([]comparison[throttling, throttlingFigures], len(c.throttlings)),
-		storms:      make([]comparison[storm, stormFigures], len(c.storms)),
-		pacings:     make([]comparison[throttling, throttlingFigures], len(c.pacings)),
-		hourlies:    make([]comparison[hourly, hourlyFigures], len(c.hourlies)),
-		fleets:      make([]comparison[fleetSize, simulate.Outcome], len(c.fleets)),
+		throttlings: compare(w, c.throttlings, libraries),
+		loops:       compare(w, c.loops, inLoops()),
+		storms:      compare(w, c.storms, libraries),
+		pacings:     compare(w, c.pacings, pacers),
+		hourlies:    compare(w, c.hourlies, hourlyPacers),
+		fleets:      compare(w, c.fleets, budgets),
 
-		sdkThrottlings: make([]comparison[throttling, throttlingFigures], len(c.sdkThrottlings)),
-		sdkStorms:      make([]comparison[storm, stormFigures], len(c.sdkStorms)),
+		sdkThrottlings: compare(w, c.sdkThrottlings, retryers),
+		sdkStorms:      compare(w, c.sdkStorms, retryers),
 	}
-	step := func(name string, among []library) { fmt.Fprintf(progress, "%s, %d libraries\n", name, len(among)) }
-	throttlings := func(of []throttling, to []comparison[throttling, throttlingFigures], among []library) error {
-		for i, t := range of {
-			step(t.name, among)
-			to[i].of = t
-			if err := to[i].add(among, virtualTime, func(s []scenario.Setting) ([]throttlingFigures, error) {
-				return t.virtual.measure(ctx, s, simulate.Options{})
-			}); err != nil {
-				return err
-			}
+	w.onTheWallClock(r.throttlings, libraries)
+	w.onTheWallClock(r.pacings, pacers)
+	w.onTheWallClock(r.sdkThrottlings, retryers)
+	return r, w.err
+}
+
+// A runner does nothing after its first error.
+type runner struct {
+	ctx      context.Context
+	progress io.Writer
+	err      error
+}
+
+// A measured case has figures of type F.
+type measured[F any] interface {
+	title() string
+	measure(context.Context, []scenario.Setting) ([]F, error) // in virtual time
+}
+
+// compare runs the libraries through the cases.
+func compare[C measured[F], F any](w *runner, of []C, among []library) []comparison[C, F] {
+	var all []comparison[C, F]
+	for _, c := range of {
+		if w.err != nil {
+			break
 		}
-		return nil
+		fmt.Fprintf(w.progress, "%s, %d libraries\n", c.title(), len(among))
+		one := comparison[C, F]{of: c}
+		w.err = one.add(among, virtualTime, func(s []scenario.Setting) ([]F, error) { return c.measure(w.ctx, s) })
+		all = append(all, one)
 	}
-	outages := func(of []storm, to []comparison[storm, stormFigures], among []library) error {
-		for i, s := range of {
-			step(s.name, among)
-			to[i].of = s
-			if err := to[i].add(among, virtualTime, func(settings []scenario.Setting) ([]stormFigures, error) {
-				return s.measure(ctx, settings, simulate.Options{})
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if err := throttlings(c.throttlings, r.throttlings, libraries); err != nil {
-		return r, err
-	}
-	if err := r.runLoops(ctx, c.loops, progress); err != nil {
-		return r, err
-	}
-	if err := outages(c.storms, r.storms, libraries); err != nil {
-		return r, err
-	}
-	if err := throttlings(c.pacings, r.pacings, pacers); err != nil {
-		return r, err
-	}
-	for i, h := range c.hourlies {
-		step(h.name, hourlyPacers)
-		r.hourlies[i].of = h
-		if err := r.hourlies[i].add(hourlyPacers, virtualTime, func(s []scenario.Setting) ([]hourlyFigures, error) {
-			return h.measure(ctx, s)
-		}); err != nil {
-			return r, err
-		}
-	}
-	for i, f := range c.fleets {
-		step(fmt.Sprintf("processes: %d", f.processes), budgets)
-		r.fleets[i].of = f
-		if err := r.fleets[i].add(budgets, virtualTime, func(s []scenario.Setting) ([]simulate.Outcome, error) {
-			return f.measure(ctx, s)
-		}); err != nil {
-			return r, err
-		}
-	}
-	if err := throttlings(c.sdkThrottlings, r.sdkThrottlings, retryers); err != nil {
-		return r, err
-	}
-	if err := outages(c.sdkStorms, r.sdkStorms, retryers); err != nil {
-		return r, err
-	}
-	if err := onTheWallClock(ctx, r.throttlings, libraries, progress); err != nil {
-		return r, err
-	}
-	if err := onTheWallClock(ctx, r.pacings, pacers, progress); err != nil {
-		return r, err
-	}
-	return r, onTheWallClock(ctx, r.sdkThrottlings, retryers, progress)
+	return all
 }
 
 // onTheWallClock adds the rows of the wall clock, all at once.
-func onTheWallClock(
-	ctx context.Context, to []comparison[throttling, throttlingFigures], among []library, progress io.Writer,
-) error {
-	if len(to) > 0 {
-		fmt.Fprintf(progress, "%d throttlings on the wall clock, all at once\n", len(to))
+func (w *runner) onTheWallClock(to []comparison[throttling, throttlingFigures], among []library) {
+	if w.err != nil || len(to) == 0 {
+		return
 	}
+	fmt.Fprintf(w.progress, "%d throttlings on the wall clock, all at once\n", len(to))
 	var all sync.WaitGroup
 	failures := make([]error, len(to))
 	for i := range to {
 		all.Go(func() {
 			failures[i] = to[i].add(among, theWallClock, func(s []scenario.Setting) ([]throttlingFigures, error) {
-				return to[i].of.wall.measure(ctx, s, simulate.Options{WallClock: true, Parallel: len(s)})
+				return to[i].of.wall.measure(w.ctx, s, simulate.Options{WallClock: true, Parallel: len(s)})
 			})
 		})
 	}
 	all.Wait()
-	return errors.Join(failures...)
+	w.err = errors.Join(failures...)
 }
 
 // A clocking is the clock of a run.

@@ -40,6 +40,7 @@ type stormFigures struct {
 	p50, p99                  time.Duration // of a call that begins in the outage, successful or not
 }
 
+func (s storm) title() string       { return s.name }
 func (s storm) calls() float64      { return float64(s.clients*s.callers) * s.rate } // per second
 func (s storm) end() time.Duration  { return s.before + s.outage + s.after }
 func (s storm) over() time.Duration { return s.before + s.outage }
@@ -72,15 +73,15 @@ func (s storm) scenario() scenario.Scenario {
 }
 
 // measure runs the libraries.
-func (s storm) measure(ctx context.Context, settings []scenario.Setting, o simulate.Options) ([]stormFigures, error) {
+func (s storm) measure(ctx context.Context, settings []scenario.Setting) ([]stormFigures, error) {
 	scenario := s.scenario()
 	scenario.Settings = settings
 	samples := make([]stormSample, len(settings))
 	for i := range samples {
 		samples[i] = newStormSample(s)
 	}
-	o.Observe = func(setting int, c simulate.Call) { samples[setting].add(s, c) }
-	r, err := simulate.Run(ctx, scenario, o)
+	observe := func(setting int, c simulate.Call) { samples[setting].add(s, c) }
+	r, err := simulate.Run(ctx, scenario, simulate.Options{Observe: observe})
 	if err != nil {
 		return nil, err
 	}

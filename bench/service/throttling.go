@@ -39,6 +39,12 @@ type throttlingFigures struct {
 	begun, stepped int
 }
 
+func (t throttling) title() string { return t.name }
+
+func (t throttling) measure(ctx context.Context, settings []scenario.Setting) ([]throttlingFigures, error) {
+	return t.virtual.measure(ctx, settings, simulate.Options{})
+}
+
 // measure runs the libraries.
 func (p period) measure(ctx context.Context, settings []scenario.Setting, o simulate.Options) (
 	[]throttlingFigures, error,

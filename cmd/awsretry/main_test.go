@@ -63,7 +63,7 @@ func TestFullDisk(t *testing.T) {
 func TestJSON(t *testing.T) {
 	replies := []clitest.Reply{
 		clitest.Closed, clitest.Throttling,
-		{Status: 503, Header: map[string]string{"Retry-After": "0"}},
+		{Status: 503, Header: map[string]string{"Retry-After": "1"}},
 		{Status: 302, Header: map[string]string{"Location": "/there?key=secret"}},
 	}
 	quick := "get --json --base-delay 1ms --max-delay 1ms --mode adaptive --max-attempts 5 "

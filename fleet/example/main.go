@@ -40,6 +40,6 @@ func main() {
 	}
 	for ; time.Now().Before(end); time.Sleep(time.Second) {
 		state, _ := transport.State("127.0.0.1:8080") // the host and port of the URL
-		fmt.Printf("%d processes, this one sends %.1f of %.1f requests a second\n", state.Members, state.SendRate, state.FleetRate)
+		fmt.Printf("%d processes, this one sends %.1f of %.1f requests a second\n", state.Fleet.Members, state.SendRate, state.Fleet.Rate)
 	}
 }

@@ -16,11 +16,11 @@ const format = "3"
 type partition struct {
 	format, epoch, settings, pacing, leader, said string
 
-	now, server, pacingAt, leaderUntil, rate, limit, trip           float64
-	gate, saidAt                                                    float64
-	sent, throttled, trips, tripsOf                                 float64
-	began, window, left, next, tokens, spare, heldBegan, heldWindow float64
-	members, asking, granted, held                                  sum
+	now, server, pacingAt, leaderUntil, rate, limit, trip                    float64
+	gate, saidAt                                                             float64
+	sent, throttled, trips, tripsOf                                          float64
+	began, window, left, next, tokens, spare, traffic, heldBegan, heldWindow float64
+	members, asking, granted, held                                           sum
 
 	expires time.Time
 }
@@ -52,11 +52,12 @@ func (s *sum) next(gone bool) {
 // A renewal is one run of renew.lua.
 type renewal struct {
 	*protocol.Request
-	p       *partition
-	server  float64 // the server's clock
-	elapsed float64 // on the store's clock, since the renewal before
-	same    bool    // the member knows the epoch
-	reply   protocol.Reply
+	p        *partition
+	server   float64 // the server's clock
+	elapsed  float64 // on the store's clock, since the renewal before
+	same     bool    // the member knows the epoch
+	capacity float64 // for retry tokens
+	reply    protocol.Reply
 }
 
 // renew does what renew.lua does, in the same order. Explicit conversions keep
@@ -78,7 +79,7 @@ func (p *partition) renew(a *protocol.Request, at time.Time) protocol.Reply {
 		p.said, p.saidAt = a.Said, at
 	}
 	expiry := a.Expiry
-	known := p.rate > 0 || p.gate > p.now || p.said != "" || p.tokens+p.held.total() < float64(a.Capacity)
+	known := p.rate > 0 || p.gate > p.now || p.said != "" || p.tokens+p.held.total() < min(r.capacity, float64(a.Capacity))
 	if !known {
 		expiry = min(expiry, r.silence())
 	}
@@ -123,7 +124,7 @@ func (r *renewal) open() {
 	if p.epoch == "" || p.epoch == r.Epoch && p.window < r.Window {
 		*p = partition{
 			format: format, epoch: fmt.Sprintf("%s %.0f", r.ID, r.server),
-			rate: r.SeedRate, tokens: float64(min(r.SeedTokens, r.Capacity)), next: r.Lease,
+			rate: r.SeedRate, limit: r.SeedRate, tokens: float64(min(r.SeedTokens, r.Capacity)), next: r.Lease,
 		}
 		r.elapsed = 0
 	}
@@ -134,7 +135,7 @@ func (r *renewal) open() {
 	if r.same = p.epoch == r.Epoch; !r.same && r.Epoch != "" {
 		p.tokens = min(p.tokens, float64(r.SeedTokens))
 		if p.rate == 0 {
-			p.rate = r.SeedRate
+			p.rate, p.limit = r.SeedRate, r.SeedRate
 		}
 	}
 }
@@ -260,8 +261,13 @@ func (r *renewal) moveTokens() {
 		p.heldWindow++
 	}
 	p.held.remove(float64(r.Counted), r.age(p.heldWindow, r.HeldWindow))
-	capacity := max(float64(r.Capacity), r.reply.Members*float64(r.PerCall))
-	room := max(0, capacity-p.held.total()-held)
+	p.traffic = float64(p.traffic*max(0, 1-r.elapsed/60000)) + max(r.Traffic, 0)
+	r.capacity = float64(r.Capacity)
+	if r.Traffic >= 0 {
+		r.capacity = min(p.traffic, r.reply.Members*r.capacity)
+	}
+	r.capacity = max(r.capacity, r.reply.Members*float64(r.PerCall))
+	room := max(0, r.capacity-p.held.total()-held)
 	p.tokens = min(p.tokens+float64(r.Returned), room)
 	r.reply.Tokens = min(float64(r.Asked), math.Floor(p.tokens))
 	p.tokens -= r.reply.Tokens

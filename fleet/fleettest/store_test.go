@@ -17,7 +17,7 @@ func TestStore(t *testing.T) {
 		store := &Store{Latency: 10 * time.Millisecond}
 		start := time.Now()
 		arg, _ := json.Marshal(protocol.Request{
-			Lease: 400, Expiry: 1000, SeedRate: 100, SeedTokens: 490, Capacity: 500, Asked: 40,
+			Lease: 400, Expiry: 1000, SeedRate: 100, SeedTokens: 490, Capacity: 500, Traffic: -1, Asked: 40,
 		})
 		_, err := store.Eval(t.Context(), "", []string{"key"}, []string{string(arg)})
 		if err != nil || time.Since(start) != store.Latency {

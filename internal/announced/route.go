@@ -34,7 +34,7 @@ func hash(h uint64, text string) uint64 {
 }
 
 // A Set is a set of the limits of a Ledger.
-type Set uint8
+type Set = uint8
 
 // maxRoutes is how many routes and areas are kept.
 const maxRoutes = 512

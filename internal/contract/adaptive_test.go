@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -64,7 +63,7 @@ func TestOutcomesUpdateTheRate(t *testing.T) {
 				ctx, cancel := with(t.Context())
 				defer cancel()
 				tr := &transport{
-					Mode: awsretry.Adaptive, Base: always(tt.outcome), Backoff: contract.Delay(0),
+					Mode: awsretry.Adaptive, Base: always(tt.outcome), Backoff: delayed(0),
 					RateLimit: awsretry.RateLimitConfig{Smoothing: 1},
 				}
 				tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
@@ -158,7 +157,7 @@ func TestRetryInALineThatIsTooLong(t *testing.T) {
 		{name: "MaxWait", maxWait: 7 * time.Second, stop: awsretry.StopRateLimit},
 	} {
 		inBubble(t, limit.name, func(t *testing.T) {
-			tr := &transport{Mode: awsretry.Adaptive, Backoff: contract.Delay(500 * time.Millisecond)}
+			tr := &transport{Mode: awsretry.Adaptive, Backoff: delayed(500 * time.Millisecond)}
 			tr.Base, tr.RateLimit.MaxWait = httpfake.Statuses(429, 429, 200), limit.maxWait
 			unrepeated := httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)
 			send(tr, unrepeated).response(t) // from now on a token every 2 s

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/internal/sdkloop"
 )
@@ -168,7 +167,7 @@ func TestNothingStaysInFlight(t *testing.T) {
 		inBubble(t, tt.name, func(t *testing.T) {
 			left := 100
 			tr := reading()
-			tr.Backoff = contract.Delay(0)
+			tr.Backoff = delayed(0)
 			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				if req.Method == "BAD" {
 					return tt.base(req, http.NoBody)
@@ -251,7 +250,7 @@ func TestRestOfABodyIsInFlight(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			sends := 0
 			tr := reading()
-			tr.Resume, tr.MaxAttempts, tr.Backoff = true, 3, contract.Delay(0)
+			tr.Resume, tr.MaxAttempts, tr.Backoff = true, 3, delayed(0)
 			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				broken := iotest.ErrReader(errReset)
 				if sends++; sends > 1 {

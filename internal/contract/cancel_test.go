@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -79,7 +78,7 @@ func TestCancelInTheDelay(t *testing.T) {
 			body := httpfake.NewBody(strings.NewReader("busy"))
 			var seen []awsretry.Attempt
 			tr := &transport{
-				Mode: awsretry.Adaptive, Backoff: contract.Delay(20 * time.Second),
+				Mode: awsretry.Adaptive, Backoff: delayed(20 * time.Second),
 				Base:    httpfake.Base(func(req *http.Request) (*http.Response, error) { return tt.failure(req, body) }),
 				Observe: func(a awsretry.Attempt) { seen = append(seen, a) },
 			}
@@ -225,7 +224,7 @@ func TestCancelOfAWait(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			tr := tt.tr
-			tr.MaxAttempts, tr.Backoff = 2, contract.Delay(0)
+			tr.MaxAttempts, tr.Backoff = 2, delayed(0)
 			if tt.first != nil {
 				tr.MaxAttempts, tr.Base = 1, always(tt.first)
 				sendGet(t, tr).response(t)
@@ -254,7 +253,7 @@ func TestCancelOfAWait(t *testing.T) {
 // A delay is not begun that http.Client.Timeout would end.
 func TestClientTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr := &transport{Base: httpfake.Statuses(503), Backoff: contract.Delay(3 * time.Second)}
+		tr := &transport{Base: httpfake.Statuses(503), Backoff: delayed(3 * time.Second)}
 		client := http.Client{Timeout: 5 * time.Second, Transport: tr}
 		r := sendGet(t, httpfake.Base(client.Do))
 		r.want(t, 503, awsretry.StopDeadline, 3*time.Second)
@@ -315,7 +314,7 @@ func TestDeadlineNamesTheFailureBefore(t *testing.T) {
 func TestQuotaLineThatWouldPassTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &transport{
-			Base: httpfake.Statuses(503), MaxAttempts: 2, Backoff: contract.Delay(time.Second),
+			Base: httpfake.Statuses(503), MaxAttempts: 2, Backoff: delayed(time.Second),
 			Quota: awsretry.QuotaConfig{Capacity: 5, RefillPerSecond: 0.5, Wait: true},
 		}
 		results := make(chan result, 3)

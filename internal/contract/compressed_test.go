@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -152,7 +151,7 @@ func TestHooksSeeDecompressedBodies(t *testing.T) {
 			busyBody := httpfake.Compressed(coding, asks+strings.Repeat(" ", 100_000))[0]
 			okBody := httpfake.Compressed(coding, "busy\nmore")[0]
 			sent, seen := 0, []string{}
-			tr := &transport{RetryAfterSpread: -1, Backoff: contract.Delay(time.Second), MaxAttempts: 3}
+			tr := &transport{RetryAfterSpread: -1, Backoff: delayed(time.Second), MaxAttempts: 3}
 			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				if sent++; sent == 1 {
 					return compressed(req, 429, coding, busyBody), nil

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -157,7 +156,7 @@ func TestKeepConnections(t *testing.T) {
 		return nil, errReset
 	}}
 	base.RegisterProtocol("https", httpfake.Statuses(503, 503, 200))
-	tr := &transport{Base: base, KeepConnections: true, Backoff: contract.Delay(0)}
+	tr := &transport{Base: base, KeepConnections: true, Backoff: delayed(0)}
 	req := httpfake.Request(t, t.Context(), "GET", nil)
 	req.URL.Scheme = "https"
 	send(tr, req).wantBody(t, "")
@@ -214,7 +213,7 @@ func TestSchemeMismatch(t *testing.T) {
 		client := &http.Client{Transport: &transport{Base: srv.Base}}
 		_, err := client.Get(strings.Replace(srv.URL, "http:", "https:", 1))
 		if !errors.Is(err, http.ErrSchemeMismatch) || !strings.Contains(err.Error(), http.ErrSchemeMismatch.Error()) ||
-			contract.StopOf(nil, err) != awsretry.StopPermanent {
+			stopOf(nil, err) != awsretry.StopPermanent {
 			t.Error(err)
 		}
 		if record := (tls.RecordHeaderError{}); !errors.As(err, &record) {
@@ -251,7 +250,7 @@ func TestDeadConnection(t *testing.T) {
 						t.Errorf("the server saw %s", r.Proto)
 					}
 				})
-				tr.Base, tr.AttemptTimeout, tr.Backoff = srv.Base, time.Second, contract.Delay(0)
+				tr.Base, tr.AttemptTimeout, tr.Backoff = srv.Base, time.Second, delayed(0)
 				defer tr.CloseIdleConnections()
 				wantOK(t, tr, srv)
 				srv.Freeze()
@@ -294,7 +293,7 @@ func TestTimeoutsKeepThePoolOfHTTP1(t *testing.T) {
 	for name, tr := range map[string]*transport{
 		"one attempt":               {MaxAttempts: 1},
 		"one attempt, with a limit": {MaxAttempts: 1, AttemptTimeout: time.Second},
-		"retries":                   {MaxAttempts: 2, Backoff: contract.Delay(0)},
+		"retries":                   {MaxAttempts: 2, Backoff: delayed(0)},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			srv := httpfake.Serve(t, "HTTP/1.1 over TLS", func(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -176,7 +175,7 @@ func TestDrainDuringTheDelay(t *testing.T) {
 				synctest.Wait()
 				return httpfake.Response(req, 429, source, "X-Amzn-ErrorType", "SlowDown"), nil
 			})
-			tr.Backoff = contract.Delay(tt.delay)
+			tr.Backoff = delayed(tt.delay)
 			req := httpfake.Request(t, within(t, tt.deadline), "PUT", tt.request)
 			if tt.cancel > 0 {
 				req.Cancel = closeAfter(tt.cancel)

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -267,7 +266,7 @@ func TestPanickingAttemptIsObserved(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			var got []string
-			tr := &transport{Base: tt.base, Policy: tt.policy, Backoff: contract.Delay(0)}
+			tr := &transport{Base: tt.base, Policy: tt.policy, Backoff: delayed(0)}
 			if tt.want != nil {
 				tr.Observe = func(a awsretry.Attempt) {
 					got = append(got, fmt.Sprintf("%d %v %v", a.Number, a.Class, a.Err))

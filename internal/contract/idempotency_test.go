@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -79,7 +78,7 @@ func TestIdempotencyKey(t *testing.T) {
 func TestIdempotencyKeyOfRedirects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
-		tr := &transport{IdempotencyKey: awsretry.RandomKey, Backoff: contract.Delay(0)}
+		tr := &transport{IdempotencyKey: awsretry.RandomKey, Backoff: delayed(0)}
 		tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			got = append(got, req.Header.Get("Idempotency-Key"))
 			switch {

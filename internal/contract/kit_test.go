@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -126,13 +125,13 @@ func notSent(t *testing.T) httpfake.Base {
 
 // retrying returns a Transport that retries without delay.
 func retrying(base httpfake.Base) *transport {
-	return &transport{Base: base, Backoff: contract.Delay(0)}
+	return &transport{Base: base, Backoff: delayed(0)}
 }
 
 // retryingOver returns a Transport that retries without delay over connections
 // to a server.
 func retryingOver(srv *httpfake.Server) *transport {
-	return &transport{Base: srv.Base, Backoff: contract.Delay(0)}
+	return &transport{Base: srv.Base, Backoff: delayed(0)}
 }
 
 // once returns a Transport that does not retry.
@@ -144,7 +143,7 @@ func unpaid(base httpfake.Base) *transport {
 	return &transport{Base: base, Quota: awsretry.QuotaConfig{Capacity: 1}}
 }
 
-func longDelay(tr *transport) { tr.Backoff = contract.Delay(time.Hour) }
+func longDelay(tr *transport) { tr.Backoff = delayed(time.Hour) }
 
 func adaptive(tr *transport) { tr.Mode = awsretry.Adaptive }
 
@@ -184,7 +183,7 @@ type result struct {
 func send(rt http.RoundTripper, req *http.Request) result {
 	start := time.Now()
 	resp, err := rt.RoundTrip(req)
-	return result{resp, err, contract.StopOf(resp, err), time.Since(start)}
+	return result{resp, err, stopOf(resp, err), time.Since(start)}
 }
 
 // sendGet sends a GET through rt.
@@ -263,7 +262,7 @@ func wantNotSent(t *testing.T, err error, stop awsretry.Stop, causes ...error) {
 // left.
 func wantTokens(t testing.TB, tr *transport, want int) {
 	t.Helper()
-	if got := contract.TokensOf(t, tr); got != want {
+	if got := tokensOf(t, tr); got != want {
 		t.Errorf("%d tokens, want %d", got, want)
 	}
 }
@@ -349,4 +348,29 @@ func closeAfter(d time.Duration) chan struct{} {
 	c := make(chan struct{})
 	time.AfterFunc(d, func() { close(c) })
 	return c
+}
+
+// delayed returns a Backoff whose every delay is d.
+func delayed(d time.Duration) awsretry.Backoff {
+	return awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return d })
+}
+
+// stopOf returns why no further attempt was made, as the error says it or else
+// the record of the response. It is "" if neither says anything.
+func stopOf(resp *http.Response, err error) awsretry.Stop {
+	if e := new(awsretry.Error); errors.As(err, &e) {
+		return e.Stop
+	}
+	record, _ := awsretry.Outcome(resp)
+	return record.Stop
+}
+
+// tokensOf returns how many retry tokens the host of httpfake.Request has left.
+func tokensOf(t testing.TB, tr *awsretry.Transport) int {
+	t.Helper()
+	state, ok := tr.State("service.example")
+	if !ok {
+		t.Fatal("there is no partition for service.example")
+	}
+	return state.Tokens
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/internal/sdkloop"
 	"github.com/google/go-cmp/cmp"
@@ -117,7 +116,7 @@ func (c loopCase) play(t *testing.T, send func(*transport, httpfake.Base) http.R
 	tr := &transport{Base: base, KeepConnections: true, RetryAfterSpread: -1, Backoff: noJitter}
 	c.Configure(tr)
 	if tr.Mode == awsretry.Legacy {
-		tr.Backoff = contract.Delay(time.Second)
+		tr.Backoff = delayed(time.Second)
 	}
 	tr.Observe = func(a awsretry.Attempt) {
 		a.Start = time.Time{}.Add(a.Start.Sub(start))
@@ -168,7 +167,7 @@ func TestLoopDecidesAsRoundTrip(t *testing.T) {
 			return awsretry.WithPolicy(ctx, awsretry.IdempotentOnly(nil))
 		}),
 		option(func(ctx context.Context) context.Context {
-			return awsretry.WithBackoff(ctx, contract.Delay(time.Second))
+			return awsretry.WithBackoff(ctx, delayed(time.Second))
 		}),
 	}
 	settings := []func(*transport){

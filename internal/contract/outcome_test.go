@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -103,7 +102,7 @@ func TestStatusOfAProxy(t *testing.T) {
 		limited bool
 	}
 	effectsOf := func(t *testing.T, base http.RoundTripper) (e effects) {
-		tr := &transport{Base: base, Mode: awsretry.Adaptive, Backoff: contract.Delay(time.Second)}
+		tr := &transport{Base: base, Mode: awsretry.Adaptive, Backoff: delayed(time.Second)}
 		tr.Observe = func(a awsretry.Attempt) { e.classes = append(e.classes, a.Class) }
 		req := httpfake.Request(t, t.Context(), "GET", nil)
 		req.URL.Scheme = "https"

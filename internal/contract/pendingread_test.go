@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -196,7 +195,7 @@ func TestWaitForAReadEnds(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			tr := retrying(receiving(tt.first))
-			tr.Backoff, tr.AttemptTimeout = contract.Delay(tt.delay), tt.timeout
+			tr.Backoff, tr.AttemptTimeout = delayed(tt.delay), tt.timeout
 			req := httpfake.Request(t, within(t, tt.deadline), "PUT", tt.body())
 			if tt.canceled > 0 {
 				req.Cancel = closeAfter(tt.canceled)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -143,7 +142,7 @@ func TestShare(t *testing.T) {
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			outcome, attempts := ok, 0
-			tt.tr.Backoff = contract.Delay(0)
+			tt.tr.Backoff = delayed(0)
 			tt.tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				attempts++
 				return outcome(req, http.NoBody)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -184,7 +183,7 @@ func FuzzRequestBody(f *testing.F) {
 			for i := range base.scripts {
 				base.scripts[i].rest = baseScript[len(baseScript)*i/4 : len(baseScript)*(i+1)/4]
 			}
-			tr := &transport{Base: base, MaxBodyBuffer: int64(limit), Backoff: contract.Delay(0)}
+			tr := &transport{Base: base, MaxBodyBuffer: int64(limit), Backoff: delayed(0)}
 			req := httpfake.Request(t, t.Context(), "POST", source)
 			if known {
 				req.ContentLength = int64(len(data))
@@ -194,7 +193,7 @@ func FuzzRequestBody(f *testing.F) {
 			if took := time.Since(start); took > 10*time.Second { // the scripts' moments are far shorter
 				t.Errorf("RoundTrip took %v", took)
 			}
-			switch stop := contract.StopOf(resp, err); {
+			switch stop := stopOf(resp, err); {
 			case base.sends == 3 && failAt >= 0:
 				if !errors.Is(err, errFuzzSource) || !bytes.Equal(base.last, data[:failAt]) {
 					t.Errorf("the last attempt sent %q, %v; RoundTrip's error is %v", base.last, base.err, err)

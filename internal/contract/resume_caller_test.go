@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -45,7 +44,7 @@ func TestResumeEndsWithItsCaller(t *testing.T) {
 			inBubble(t, how+" in "+where, func(t *testing.T) {
 				o := newObject()
 				tr := continuing(o)
-				if tr.Backoff = contract.Delay(0); where == "the delay" {
+				if tr.Backoff = delayed(0); where == "the delay" {
 					longDelay(tr)
 				}
 				ctx, cancel := context.WithCancelCause(t.Context())

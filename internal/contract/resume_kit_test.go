@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -215,7 +214,7 @@ func readBytes(t *testing.T, resp *http.Response, n int) {
 func (d download) run(t *testing.T) {
 	tr := continuing(&d.object)
 	if d.took > 0 {
-		tr.Backoff = contract.Delay(time.Second)
+		tr.Backoff = delayed(time.Second)
 	}
 	if d.set != nil {
 		d.set(tr)

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -324,7 +323,7 @@ func TestTrailersOfAResumedBody(t *testing.T) {
 			r.Trailer = http.Header{"Sum": {"42"}}
 		}}}
 		tr := continuing(o)
-		tr.Backoff = contract.Delay(0)
+		tr.Backoff = delayed(0)
 		resp := sendGet(t, tr).response(t)
 		if got, err := readToEnd(resp); err != nil || got != letters || resp.Trailer.Get("Sum") != "42" {
 			t.Errorf("%d bytes, %v, trailers %v", len(got), err, resp.Trailer)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -167,7 +166,7 @@ func TestResumeTakesASendToken(t *testing.T) {
 		inBubble(t, fmt.Sprint("FailFast ", fast), func(t *testing.T) {
 			o := &object{breaks: []int{0, 100}, first: edits{withStatus(429)}}
 			tr := continuing(o)
-			tr.Mode, tr.RateLimit.FailFast, tr.Backoff = awsretry.Adaptive, fast, contract.Delay(0)
+			tr.Mode, tr.RateLimit.FailFast, tr.Backoff = awsretry.Adaptive, fast, delayed(0)
 			waited := make(map[int64]time.Duration)
 			tr.Observe = func(a awsretry.Attempt) { waited[a.Offset] = a.Waited }
 			throttled := send(tr, httpfake.Request(t, awsretry.WithoutRetry(t.Context()), "GET", nil)).response(t)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 	"github.com/google/go-cmp/cmp"
 )
@@ -80,7 +79,7 @@ func TestRetryAfterHook(t *testing.T) {
 		{"ignored", asks(time.Hour), -1, time.Second},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
-			tr := &transport{RetryAfterSpread: -1, MaxRetryAfter: tt.limit, Backoff: contract.Delay(time.Second)}
+			tr := &transport{RetryAfterSpread: -1, MaxRetryAfter: tt.limit, Backoff: delayed(time.Second)}
 			calls := 0
 			tr.RetryAfter = func(resp *http.Response, body []byte) (time.Duration, bool) {
 				calls++
@@ -222,7 +221,7 @@ func TestSharedRetryAfterAndADeadline(t *testing.T) {
 		{"before the delay", time.Second / 2, time.Second, time.Second},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
-			tr := &transport{ShareRetryAfter: true, Backoff: contract.Delay(2 * time.Second)}
+			tr := &transport{ShareRetryAfter: true, Backoff: delayed(2 * time.Second)}
 			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				if req.Method == "POST" {
 					return httpfake.Response(req, 503, http.NoBody, "Retry-After", "30"), nil

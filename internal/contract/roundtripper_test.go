@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -53,7 +52,7 @@ func TestEveryEnding(t *testing.T) {
 
 func (end ending) test(t *testing.T, sent *sentBody, use bodyUse) {
 	base := &scriptedBase{use: use, ownBody: sent.getBody != nil}
-	tr := &transport{Base: base, Backoff: contract.Delay(0)}
+	tr := &transport{Base: base, Backoff: delayed(0)}
 	if end.change != nil {
 		end.change(tr)
 	}
@@ -89,8 +88,8 @@ func (end ending) test(t *testing.T, sent *sentBody, use bodyUse) {
 	case panicked:
 	case (resp == nil) == (err == nil):
 		t.Fatalf("RoundTrip = %v, %v; want exactly one of them", resp, err)
-	case contract.StopOf(resp, err) != end.stop:
-		t.Errorf("stopped by %q, want %q; %v", contract.StopOf(resp, err), end.stop, err)
+	case stopOf(resp, err) != end.stop:
+		t.Errorf("stopped by %q, want %q; %v", stopOf(resp, err), end.stop, err)
 	}
 	if base.sends != end.sends {
 		t.Errorf("%d attempts, want %d", base.sends, end.sends)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/internal/pacing"
 	"example.com/awsretry/internal/sharing"
@@ -121,7 +120,7 @@ func TestSharedTokensInTheDelay(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			tr := retrying(always(busy))
-			tr.Backoff, tr.MaxAttempts = contract.Delay(time.Second), 2
+			tr.Backoff, tr.MaxAttempts = delayed(time.Second), 2
 			tr.Shared = &store{join: func(share sharing.Share) {
 				share.TakeTokens(1 << 30)
 				if tt.give {
@@ -156,7 +155,7 @@ func TestSharedTokensAfterThrottling(t *testing.T) {
 				time.AfterFunc(100*time.Millisecond, func() { share.AddTokens(10) })
 				share.Grant(sharing.Grant{SpareTokens: 10, Until: time.Now().Add(time.Minute)})
 			}}
-			tr.Backoff, tr.MaxAttempts, tr.Shared = contract.Delay(10*time.Millisecond), 2, s
+			tr.Backoff, tr.MaxAttempts, tr.Shared = delayed(10*time.Millisecond), 2, s
 			sendGet(t, tr).want(t, tt.status, tt.want, tt.took)
 			if u := s.shares[0].Usage(); u.Refused != 1 || u.Spared != tt.spared {
 				t.Errorf("%+v, want %d of 1 refused after throttling", u, tt.spared)
@@ -193,7 +192,7 @@ func TestSharedRate(t *testing.T) {
 		if took := durationOf(t, tr, 11); took != 2100*time.Millisecond {
 			t.Errorf("at 5/s 11 requests took %v, want 2.2s less half a token, once", took)
 		}
-		if state, _ := tr.State("service.example"); !state.Leased || state.Members != 4 || state.FleetRate != 8 {
+		if state, _ := tr.State("service.example"); !state.Fleet.Leased || state.Fleet.Members != 4 || state.Fleet.Rate != 8 {
 			t.Errorf("%+v", state)
 		}
 		if usage := share.Usage(); usage.Sent != 112 || usage.Throttled != 0 {
@@ -201,7 +200,7 @@ func TestSharedRate(t *testing.T) {
 		}
 
 		time.Sleep(11 * time.Second)
-		if state, _ := tr.State("service.example"); state.Leased {
+		if state, _ := tr.State("service.example"); state.Fleet.Leased {
 			t.Error("the lease has not ended")
 		}
 		// 8/s of four: this one goes on at 2/s, and the law of the AWS SDKs

@@ -210,7 +210,7 @@ func TestSharedFirstTokens(t *testing.T) {
 	a := begin("a", 500, 500)
 	a.TakeTokens(490)
 	a.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), FleetTokens: 200})
-	if state, _ := tr.State("a"); state.Tokens != 10 || state.FleetTokens != 200 {
+	if state, _ := tr.State("a"); state.Tokens != 10 || state.Fleet.Tokens != 200 {
 		t.Errorf("%+v", state)
 	}
 	awake(a)

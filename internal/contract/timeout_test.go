@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/contract"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -258,7 +257,7 @@ func TestTimeoutStandsStill(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			data := httpfake.Text(3 * peekLimit)
-			tt.tr.AttemptTimeout, tt.tr.Backoff = 10*time.Second, contract.Delay(15*time.Second)
+			tt.tr.AttemptTimeout, tt.tr.Backoff = 10*time.Second, delayed(15*time.Second)
 			tt.tr.Base = receiving(func(req *http.Request, _ io.ReadCloser) (*http.Response, error) {
 				time.Sleep(2 * time.Second)
 				body := httpfake.NewBody(until(req.Context(), strings.NewReader(data)))

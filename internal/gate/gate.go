@@ -6,13 +6,13 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"example.com/awsretry/internal/jitter"
 )
 
 // A Gate is closed for a time. The zero Gate is open. A Gate is safe for
 // concurrent use.
 type Gate struct {
-	Spreader Spreader // nil: the waits are uniformly random
-
 	current atomic.Pointer[Closing] // nil from some time after its end on
 }
 
@@ -56,7 +56,7 @@ func (g *Gate) Left(ctx context.Context, now time.Time) (wait time.Duration, clo
 		g.current.CompareAndSwap(c, nil)
 		return 0, false
 	}
-	return Spread(ctx, g.Spreader, c.until.Sub(now), c.spread), true
+	return jitter.Spread(ctx, c.until.Sub(now), c.spread), true
 }
 
 // ClosedFor returns how long the gate stays closed, 0 if it is open.

@@ -1,13 +1,13 @@
 package gate_test
 
 import (
-	"context"
 	"math"
 	"sync"
 	"testing"
 	"time"
 
 	"example.com/awsretry/internal/gate"
+	"example.com/awsretry/internal/jitter"
 )
 
 func TestLongestClosingHolds(t *testing.T) {
@@ -45,33 +45,31 @@ func TestLongestClosingHolds(t *testing.T) {
 	}
 }
 
-// longest spreads by as much as possible.
-type longest struct{}
-
-func (longest) Spread(_ context.Context, delay, spread time.Duration) time.Duration {
-	return delay + spread
-}
-
-// Callers wait at random times of the spread, unless the gate has a Spreader.
+// Callers wait at random times of the spread, unless the context has a source.
 func TestSpread(t *testing.T) {
 	const long = math.MaxInt64
+	longest := func(delay, spread time.Duration) time.Duration { return delay + spread }
 	for _, tt := range []struct {
 		name          string
-		spreader      gate.Spreader
+		source        jitter.Source
 		delay, spread time.Duration
 		least, most   time.Duration // they are at these, within a fifth of the spread
 	}{
 		{"random", nil, time.Second, time.Minute, time.Second, time.Second + time.Minute},
 		{"too long", nil, long, long, long, long},
-		{"decided", longest{}, time.Second, time.Minute, time.Second + time.Minute, time.Second + time.Minute},
+		{"decided", longest, time.Second, time.Minute, time.Second + time.Minute, time.Second + time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			now := time.Now()
-			g := gate.Gate{Spreader: tt.spreader}
+			var g gate.Gate
+			ctx := t.Context()
+			if tt.source != nil {
+				ctx = jitter.With(ctx, tt.source)
+			}
 			g.Close(now, tt.delay, tt.spread)
 			least, most := time.Duration(math.MaxInt64), time.Duration(0)
 			for range 1000 {
-				wait, closed := g.Left(t.Context(), now)
+				wait, closed := g.Left(ctx, now)
 				if !closed {
 					t.Fatal("not closed")
 				}

@@ -79,9 +79,18 @@ func (s *Scaled) test(now time.Duration) {
 		s.background, s.claimed = share, share
 		limit = max(s.accepted/(1-share), limit)
 	case s.background > 0 && s.odds < 0, s.odds <= -s.AgainstIt:
-		s.background, s.odds, s.top = 0, 0, 0
+		s.background, s.odds, s.fallen = 0, 0, outcomes{}
+		s.doubtFall()
 	}
 	s.cut(now, limit)
+}
+
+// doubtFall remembers less of the rate before the fall. It is not forgotten at
+// once, because that a look, or the way back to the limit, saw nothing throttled
+// may be luck.
+func (s *Scaled) doubtFall() {
+	s.top *= s.Doubt
+	s.accepted *= s.Doubt
 }
 
 // outcomes counts responses.

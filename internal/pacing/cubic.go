@@ -10,6 +10,7 @@ import (
 type Cubic struct {
 	limits         Limits
 	meter          Meter
+	scale          float64 // of the curve of one process
 	curve          curve
 	limiting       bool // from the first throttling response on
 	beginning      bool // from Begin to the next throttling response
@@ -22,7 +23,7 @@ type Cubic struct {
 // after a throttling response, and scale, in requests per second per second
 // cubed. It measures outcomes of all kinds.
 func NewCubic(limits Limits, meter Meter, beta, scale float64) *Cubic {
-	return &Cubic{limits: limits, meter: meter, curve: curve{beta: beta, scale: scale}}
+	return &Cubic{limits: limits, meter: meter, scale: scale, curve: curve{beta: beta, scale: scale}}
 }
 
 // Update implements [Law]. It ignores the send time, but after Begin.
@@ -73,6 +74,14 @@ func (c *Cubic) Resume(now time.Duration, rate, limit float64) {
 	c.curve.plateau = math.Cbrt((limit - rate) / c.curve.scale)
 	c.rate = max(rate, c.limits.MinRate)
 	c.capacity = max(c.rate, c.limits.MinCapacity)
+}
+
+// SumOf implements [Adopter]. The sum of equal curves is as many times as steep.
+func (c *Cubic) SumOf(now time.Duration, processes float64) {
+	c.curve.scale = c.scale * processes
+	if c.limiting && !c.beginning {
+		c.Resume(now, c.rate, c.curve.lastMax)
+	}
 }
 
 // Limit implements [Adopter].

@@ -39,9 +39,16 @@ type Adopter interface {
 	// Begin begins at rate, as after the first throttling response.
 	Begin(now time.Duration, rate float64)
 
+	// SumOf makes it the law of so many processes alike, of one at first. The rate
+	// stays.
+	SumOf(now time.Duration, processes float64)
+
 	// Measure is Update without a change of the rate.
 	Measure(now time.Duration, throttled bool)
 }
+
+// SumOf implements [Adopter]. All steps are relative to the rate.
+func (s *Scaled) SumOf(time.Duration, float64) {}
 
 // Counts are the throttled outcomes since the last call of Take.
 type Counts struct {

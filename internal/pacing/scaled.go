@@ -38,9 +38,10 @@ type Scaled struct {
 	suspects    outcomes
 	suspectedAt time.Duration // when the first of them was sent
 
-	// The fall: cuts before each of which the rate was not back at the limit.
-	top      float64  // limit at the first of them
-	accepted float64  // measured then
+	// The fall: cuts before each of which the rate was not back at the limit,
+	// unless by luck.
+	top      float64  // limit at the first of them, less what doubts took
+	accepted float64  // the most that was measured since then, likewise
 	fallen   outcomes // at rates of which the service accepted more then
 
 	background float64
@@ -204,19 +205,24 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 	if s.limit*s.beta <= s.accepted {
 		s.fallen = s.fallen.and(s.fresh)
 	}
-	if limit > s.top || back {
+	switch {
+	case limit > s.top || back && float64(s.fresh.responses)*s.fallen.share() > s.NoLuck:
 		s.top, s.accepted, s.fallen = limit, s.meter.Rate(), outcomes{}
 		if s.background == 0 {
 			s.odds = 0
 		}
+	case back:
+		s.doubtFall()
 	}
+	// The measurement lags behind the first of the cuts.
+	s.accepted = max(s.accepted, s.meter.Rate())
 	if s.background > 0 {
 		s.look(now, limit)
 		return
 	}
 	share := s.fallen.share()
 	far := limit*s.beta <= s.accepted/s.Fall || s.share > s.HighShare && s.fallen.responses >= s.ManyFallen
-	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground && limit*s.HoldAt*s.LookTime >= s.LeastLook {
+	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground && max(limit, s.accepted/s.Sunk)*s.HoldAt*s.LookTime >= s.LeastLook {
 		if s.odds > 0 {
 			limit = max(limit, s.limit)
 		}

@@ -134,6 +134,73 @@ func TestScaledBackground(t *testing.T) {
 	}
 }
 
+// A look tells a background from throttling that the rate causes, and both from
+// a limit that has fallen below the look.
+func TestLook(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		oneIn     int // response is throttled; 0: none
+		odds      func(float64) bool
+		least     time.Duration // that the look takes
+		most      time.Duration
+		low, high float64 // rate after it
+	}{
+		{"as much as before", 20, func(odds float64) bool { return odds > 0 }, 4 * time.Second, 5 * time.Second, 80, 92},
+		{"nothing", 0, func(odds float64) bool { return odds < 0 }, 500 * time.Millisecond, 3 * time.Second, 80, 92},
+		{"nearly all", 1, func(odds float64) bool { return odds == 0 }, 0, time.Second, 40, 56},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, now := newScaled(0.9), time.Second
+			s.Begin(now, 100)
+			s.fallen = outcomes{responses: 101, throttled: 6}
+			s.look(now, 100)
+			begin := now
+			if rate, _ := s.Pace(); rate != 60 {
+				t.Fatalf("the rate of a look at 100/s is %v, want 60", rate)
+			}
+			for i := 1; s.phase == holding; i++ {
+				sent := now + time.Nanosecond
+				now += time.Second / 60
+				s.Update(now, sent, tt.oneIn > 0 && i%tt.oneIn == 0)
+			}
+			rate, _ := s.Pace()
+			if !tt.odds(s.odds) || now-begin < tt.least || now-begin > tt.most || rate < tt.low || rate > tt.high {
+				t.Errorf("the odds are %.2f after %v, and the rate is %.1f", s.odds, now-begin, rate)
+			}
+		})
+	}
+}
+
+// One return to the limit by luck, or a look that saw nothing, does not make the
+// law forget what was accepted before the fall. Many throttled responses do not
+// stay away by luck.
+func TestFallIsRemembered(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		clean    int // responses before the rate is back at the limit
+		accepted float64
+	}{
+		{"few", 40, 85},
+		{"many", 400, 20},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, now := newScaled(0.9), time.Second
+			s.Begin(now, 100)
+			s.cut(now, 20)
+			s.meter.rate = 20
+			s.top, s.accepted, s.fallen = 110, 100, outcomes{responses: 301, throttled: 31}
+			s.fresh = outcomes{responses: tt.clean}
+			now += time.Minute
+			s.phase, s.rate = following, s.curve(now)
+			s.rate = s.limit
+			s.slowDown(now, s.since+time.Duration(s.rise*float64(time.Second)))
+			if math.Abs(s.accepted-tt.accepted) > 1 {
+				t.Errorf("%.1f/s are remembered, want %.1f", s.accepted, tt.accepted)
+			}
+		})
+	}
+}
+
 // A background that ends is given up, so that one throttled response cuts the
 // rate again.
 func TestScaledBackgroundEnds(t *testing.T) {

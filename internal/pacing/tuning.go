@@ -54,6 +54,8 @@ type Tuning struct {
 	MostOdds         float64       // the highest log of the odds
 
 	// The search for a background.
+	Doubt          float64 // fraction of the rate before the fall that is remembered when there may have been none
+	NoLuck         float64 // so many throttled responses do not stay away by luck
 	Fall           float64 // the rate fell by this factor below what was accepted
 	HighShare      float64 // or so much is throttled
 	ManyFallen     int     // of so many responses
@@ -68,6 +70,7 @@ type Tuning struct {
 	MostShown      float64 // log of the odds that one look shows, at most
 	LookTime       float64 // seconds
 	LeastLook      float64 // responses in a look that shows something
+	Sunk           float64 // a rate that fell by this factor looks in any case
 }
 
 // DefaultTuning returns the constants that [NewScaled] sets.
@@ -116,6 +119,8 @@ func DefaultTuning() Tuning {
 		MostLearned:      1.3,
 		MostOdds:         6,
 
+		Doubt:          0.85,
+		NoLuck:         5,
 		Fall:           2,
 		HighShare:      0.05,
 		ManyFallen:     60,
@@ -127,7 +132,8 @@ func DefaultTuning() Tuning {
 		GuardEnough:    8,
 		MostShown:      1.7,
 		LookTime:       4,
-		LeastLook:      14,
+		LeastLook:      16,
+		Sunk:           4,
 		ForBackground:  5,
 		AgainstIt:      3,
 	}

@@ -1,10 +1,8 @@
 // Package retrier is what the RoundTrippers of this repository that retry agree
-// on: none is the Base of another, and which context a wait before an attempt
-// uses.
+// on: none is the Base of another.
 package retrier
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -19,6 +17,12 @@ type Retrier interface {
 
 // A Seal keeps other repositories from implementing Retrier.
 type Seal struct{}
+
+// Always is a Retrier's method that is embedded.
+type Always struct{}
+
+// Retries returns true.
+func (Always) Retries(Seal) bool { return true }
 
 // Retries reports whether rt is a Retrier that retries.
 func Retries(rt http.RoundTripper) bool {
@@ -48,21 +52,4 @@ func IsNil(v any) bool {
 		return r.IsNil()
 	}
 	return false
-}
-
-type waitingKey struct{}
-
-// WithWaiting returns a copy of an attempt's context from which Waiting returns
-// waiting.
-func WithWaiting(ctx, waiting context.Context) context.Context {
-	return context.WithValue(ctx, waitingKey{}, waiting)
-}
-
-// Waiting returns the context for a wait in a Prepare hook that gets a request
-// with the context ctx. The deprecated Request.Cancel ends it too.
-func Waiting(ctx context.Context) context.Context {
-	if waiting, ok := ctx.Value(waitingKey{}).(context.Context); ok {
-		return waiting
-	}
-	return ctx
 }

@@ -1,7 +1,6 @@
 package retrier
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -45,16 +44,5 @@ func TestCheckBase(t *testing.T) {
 		if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
-	}
-}
-
-func TestWaiting(t *testing.T) {
-	type key struct{}
-	ctx, waiting := t.Context(), context.WithValue(t.Context(), key{}, "waiting")
-	if got := Waiting(ctx); got != ctx {
-		t.Error("a context without another one for waits is not its own")
-	}
-	if got := Waiting(context.WithValue(WithWaiting(ctx, waiting), key{}, "inner")); got.Value(key{}) != "waiting" {
-		t.Errorf("the context for waits is %v", got)
 	}
 }

@@ -27,10 +27,10 @@ type Share interface {
 	Settings() (quota, law string)
 
 	// FirstTokens returns how many tokens the retry token bucket of all
-	// processes begins with if this one makes it: its capacity or, if the
-	// partition replaces another one because there are too many, what that one
-	// had left. So made-up names lead to no more retries than one bucket pays
-	// for.
+	// processes begins with if this one makes it: what the bucket of a process
+	// alone begins with or, if the partition replaces another one because there are
+	// too many, what that one had left. So made-up names lead to no more retries
+	// than one bucket pays for.
 	FirstTokens() int
 
 	// NewLaw returns a new law of the rate limiter, for the rate of all
@@ -77,6 +77,7 @@ type Usage struct {
 	SendTokens float64 // saved up, at most 1, or slots ahead
 	Unused     float64 // send tokens since the last Usage that were lost because the bucket was full
 	Tokens     int     // in the retry token bucket
+	Traffic    float64 // retry tokens that the calls since the last Usage add to the capacity for a minute; negative if that does not change
 	Refused    int     // retries that the bucket refused since the last Usage
 	Spared     int     // of them, those after a throttling response
 

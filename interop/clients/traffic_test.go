@@ -21,6 +21,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/interop/internal/kit"
+	"example.com/awsretry/retrylog"
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
@@ -49,7 +50,7 @@ func recordTraffic(t *testing.T, name string, base http.RoundTripper, call func(
 		mu.Unlock()
 		return base.RoundTrip(req)
 	}
-	tr := &awsretry.Transport{Base: httpfake.Base(attempt), Observe: awsretry.LogAllTo(logger)}
+	tr := &awsretry.Transport{Base: httpfake.Base(attempt), Observe: retrylog.Config{Logger: logger, All: true}.Observer()}
 	begin := time.Now()
 	call(httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		called := time.Now()

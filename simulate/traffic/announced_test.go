@@ -199,7 +199,7 @@ func TestUnexplainedThrottling(t *testing.T) {
 	}
 }
 
-// What is not of LogAllTo, or hostile, is counted and harms nothing.
+// What is not of retrylog, or hostile, is counted and harms nothing.
 func TestOddLimits(t *testing.T) {
 	ok := line(0, success)
 	for _, odd := range []string{

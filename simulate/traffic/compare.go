@@ -120,7 +120,7 @@ func (f *Fitted) WriteComparison(w io.Writer, present ...simulate.Outcome) error
 	} else {
 		fmt.Fprint(b, "The simulation reproduces this log.\n\n")
 	}
-	fmt.Fprintf(b, "%s lines of LogAllTo, %s others; fitted from %s to %s",
+	fmt.Fprintf(b, "%s lines of retrylog, %s others; fitted from %s to %s",
 		humanize.Comma(f.lines.Used), humanize.Comma(f.lines.unused()), stamp(r.From), stamp(r.To))
 	if length := r.To.Sub(r.From); r.Whole > length+time.Second {
 		fmt.Fprintf(b, ",\nwhere most attempts fail, of %v in all", r.Whole.Round(time.Second))

@@ -47,7 +47,7 @@ type Recorded struct {
 // and short enough for a simulation of seconds.
 const DefaultWindow = 10 * time.Minute
 
-var errNoSuccess = errors.New("traffic: the log has no attempt that succeeded; awsretry.LogAllTo logs those, " +
+var errNoSuccess = errors.New("traffic: the log has no attempt that succeeded; retrylog with All logs those, " +
 	"at the level slog.LevelDebug: set it in the slog.HandlerOptions of the handler")
 
 // Fit makes a scenario of a log: of its part of that length that has most

@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"example.com/awsretry"
+	"example.com/awsretry/retrylog"
 	"example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/scenario"
 )
@@ -38,7 +39,7 @@ func recorded(t testing.TB, s scenario.Scenario, tr *awsretry.Transport) ([]byte
 	var log bytes.Buffer
 	logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s.Settings = []scenario.Setting{{Name: "recorded", New: func(base http.RoundTripper) http.RoundTripper {
-		tr.Base, tr.Observe = base, awsretry.LogAllTo(logger)
+		tr.Base, tr.Observe = base, retrylog.Config{Logger: logger, All: true}.Observer()
 		if tr.Backoff == nil {
 			tr.Backoff = seeded(time.Second)
 		}

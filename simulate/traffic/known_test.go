@@ -11,6 +11,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/retrylog"
 	"example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/scenario"
 )
@@ -38,7 +39,9 @@ func TestSettingOfALog(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
 			tt.tr.Base = httpfake.Statuses(200)
-			tt.tr.Observe = awsretry.LogAllTo(slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
+			tt.tr.Observe = retrylog.Config{
+				Logger: slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})), All: true,
+			}.Observer()
 			for range 100 {
 				resp, err := tt.tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil))
 				if err != nil {

@@ -25,7 +25,7 @@ type announcement struct {
 }
 
 const (
-	mostSaid   = 16  // limits of a line; LogAllTo writes no more
+	mostSaid   = 16  // limits of a line; retrylog writes no more
 	mostLimits = 100 // of all lines
 	mostQuotas = 100 // of one limit
 )

@@ -3,13 +3,14 @@ package traffic
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"math"
 	"strings"
 	"time"
+
+	written "example.com/awsretry/internal/record"
 )
 
-// An attempt is a line of awsretry.LogAllTo, or of LogTo. With the number 0 it
+// An attempt is a line of retrylog, or of LogTo. With the number 0 it
 // is a call that was refused before its first attempt.
 type attempt struct {
 	end     time.Time // when its outcome was known
@@ -66,59 +67,56 @@ const (
 	ofText     // of LogTo with slog's text handler
 )
 
-// fields are the attributes that LogTo writes. encoding/json takes the last of
-// several of one name, which is LogTo's: attributes of the logger come before
-// it.
-type fields struct {
-	Time    time.Time    `json:"time"`
-	Attempt int          `json:"attempt"`
-	Class   string       `json:"class"`
-	URL     string       `json:"url"`
-	Status  int          `json:"status"`
-	Code    string       `json:"code"`
-	Elapsed *span        `json:"elapsed_ms"`
-	Waited  span         `json:"waited_ms"`
-	Late    span         `json:"late_ms"`
-	Delay   *span        `json:"delay_ms"`
-	Call    string       `json:"call"`
-	Stop    string       `json:"stop"`
-	Limits  announcement `json:"limits"`
-	Most    int          `json:"max_attempts"`
-	Setting string       `json:"setting"`
+// A logged attempt is a line. encoding/json takes the last of several
+// attributes of one name, which is LogTo's: those of the logger come before it.
+type logged struct {
+	Time time.Time `json:"time"`
+	written.Record
+	Limits announcement `json:"limits"` // in place of the record's text
 }
 
 // parse reads a line.
-func parse(line []byte) (attempt, sort) {
-	if !bytes.Contains(line, []byte(`"attempt"`)) || !bytes.Contains(line, []byte(`"class"`)) {
-		if bytes.Contains(line, []byte(" attempt=")) && bytes.Contains(line, []byte(" class=")) {
+func parse(text []byte) (attempt, sort) {
+	if !bytes.Contains(text, []byte(`"attempt"`)) || !bytes.Contains(text, []byte(`"class"`)) {
+		if bytes.Contains(text, []byte(" attempt=")) && bytes.Contains(text, []byte(" class=")) {
 			return attempt{}, ofText
 		}
 		return attempt{}, ofOthers
 	}
-	var f fields
-	if json.Unmarshal(line, &f) != nil {
+	var l logged
+	if json.Unmarshal(text, &l) != nil {
 		return attempt{}, unreadable
 	}
-	switch f.Class {
+	switch l.Class {
 	case classSuccess, classPermanent, classTransient, classTimeout, classThrottled:
 	default:
 		return attempt{}, unreadable
 	}
-	if f.Time.Before(earliest) || f.Time.After(latest) || f.Attempt < 0 || f.Attempt > highestNumber ||
-		(f.Delay == nil) != (f.Stop != "") || f.Status < 0 || f.Status > 999 ||
-		f.Attempt > 0 && f.Elapsed == nil || f.Attempt == 0 && f.Stop == "" {
+	if l.Time.Before(earliest) || l.Time.After(latest) || l.Attempt < 0 || l.Attempt > highestNumber ||
+		(l.Delay == nil) != (l.Stop != "") || l.Status < 0 || l.Status > 999 ||
+		l.Attempt > 0 && l.Elapsed == nil || l.Attempt == 0 && l.Stop == "" {
 		return attempt{}, unreadable
 	}
+	bad := false
+	span := func(ms written.Milliseconds) time.Duration {
+		bad = bad || !(ms >= 0 && float64(ms) <= float64(longestTime.Milliseconds()))
+		return time.Duration(math.Round(float64(ms) * float64(time.Millisecond)))
+	}
 	a := attempt{
-		end: f.Time.Add(-time.Duration(f.Late)), number: f.Attempt, class: f.Class, status: f.Status,
-		code: clip(f.Code), host: clip(hostOf(f.URL)), waited: time.Duration(f.Waited), id: clip(f.Call), stop: f.Stop,
-		most: min(max(f.Most, 0), highestNumber), setting: clip(f.Setting), said: f.Limits,
+		end: l.Time.Add(-span(l.Late)), number: l.Attempt, class: l.Class, status: l.Status,
+		code: clip(l.Code), host: clip(hostOf(l.URL)), waited: span(l.Waited), id: clip(l.Call), stop: l.Stop,
+		most: min(max(l.MaxAttempts, 0), highestNumber), setting: clip(l.Setting), said: l.Limits,
 	}
-	if f.Elapsed != nil && f.Attempt > 0 {
-		a.elapsed = time.Duration(*f.Elapsed)
+	if l.Elapsed != nil {
+		if elapsed := span(*l.Elapsed); l.Attempt > 0 {
+			a.elapsed = elapsed
+		}
 	}
-	if f.Delay != nil {
-		a.delay = time.Duration(*f.Delay)
+	if l.Delay != nil {
+		a.delay = span(*l.Delay)
+	}
+	if bad {
+		return attempt{}, unreadable
 	}
 	return a, ofLogTo
 }
@@ -135,21 +133,4 @@ func hostOf(url string) string {
 		url = url[:i]
 	}
 	return strings.ToLower(url)
-}
-
-// A span is a duration that a line has in milliseconds.
-type span time.Duration
-
-var errSpan = errors.New("traffic: a duration is negative or too long")
-
-func (s *span) UnmarshalJSON(text []byte) error {
-	var ms float64
-	if err := json.Unmarshal(text, &ms); err != nil {
-		return err
-	}
-	if !(ms >= 0 && ms <= float64(longestTime.Milliseconds())) {
-		return errSpan
-	}
-	*s = span(math.Round(ms * float64(time.Millisecond)))
-	return nil
 }

@@ -1,5 +1,5 @@
 // Package traffic makes a scenario of what a program logged: it reads the JSON
-// lines of [awsretry.LogAllTo] once, with a memory that does not grow with the
+// lines of package retrylog once, with a memory that does not grow with the
 // log, and fits the clients, the service and the present setting to them.
 //
 // [Read] gathers, [Log.Fit] fits, and [Fitted.Scenario] is for
@@ -62,7 +62,7 @@ type Known struct {
 // byteOrderMark is how some editors begin a file.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// Read reads the lines of awsretry.LogAllTo, or of LogTo, from r, which may be
+// Read reads the lines of retrylog, or of LogTo, from r, which may be
 // compressed by gzip. It skips and counts every other line.
 func Read(ctx context.Context, r io.Reader, o Options) (*Log, error) {
 	l := newLog(o.Host)
@@ -158,11 +158,11 @@ func (l *Log) empty() error {
 	case n.OtherHosts > 0:
 		return fmt.Errorf("traffic: no attempt goes to the host %q; the log has %s", l.host, l.hostList())
 	case n.Unreadable > 0:
-		return fmt.Errorf("traffic: %d lines look like those of awsretry.LogAllTo, but none can be read; "+
+		return fmt.Errorf("traffic: %d lines look like those of retrylog, but none can be read; "+
 			"if each is in another object, such as Docker's or a group of slog, use jq -r .log or jq -c .GROUP, "+
 			"and if each has a prefix, such as CRI's, cut -d' ' -f4-", n.Unreadable)
 	}
-	return fmt.Errorf("traffic: none of %d lines is of awsretry.LogAllTo with slog's JSON handler",
+	return fmt.Errorf("traffic: none of %d lines is of retrylog with slog's JSON handler",
 		n.Others+n.TooLong)
 }
 

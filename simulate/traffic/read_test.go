@@ -102,11 +102,11 @@ func TestErrors(t *testing.T) {
 	ok := line(0, success)
 	for _, tt := range []struct{ name, text, want string }{
 		{"empty", "\n", "the log is empty"},
-		{"other programs'", "a\nb\n", "none of 2 lines is of awsretry.LogAllTo"},
+		{"other programs'", "a\nb\n", "none of 2 lines is of retrylog"},
 		{"slog's text", "time=x level=DEBUG msg=retrying attempt=1 class=transient elapsed=1ms\n", "use slog.NewJSONHandler"},
-		{"damaged", ok[:len(ok)-30], "1 lines look like those of awsretry.LogAllTo, but none can be read"},
+		{"damaged", ok[:len(ok)-30], "1 lines look like those of retrylog, but none can be read"},
 		{"other hosts", ok, `no attempt goes to the host "b.test"; the log has "a.test:80" (1)`},
-		{"no success", line(0, retrying), "awsretry.LogAllTo"},
+		{"no success", line(0, retrying), "retrylog"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var o Options

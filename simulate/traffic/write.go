@@ -99,7 +99,7 @@ func (f *fitting) unseen() {
 		f.cannotSee("the size of the retry token bucket: the default, 500, is simulated")
 	}
 	if f.noTotal > 0 {
-		f.cannotSee("how long %d calls of several attempts took: awsretry.LogAllTo logs which lines belong together",
+		f.cannotSee("how long %d calls of several attempts took: retrylog logs which lines belong together",
 			f.noTotal)
 	}
 	if len(f.hosts) > 1 && f.host == "" {
@@ -115,7 +115,7 @@ func (f *fitting) skipped() {
 		n   int64
 		are string
 	}{
-		{n.Unreadable, "look like those of LogAllTo, but are cut or changed"},
+		{n.Unreadable, "look like those of retrylog, but are cut or changed"},
 		{n.TooLong, "are longer than 64 KiB"},
 		{n.Astray, "are more than a day away from the others"},
 		{n.text, "are of slog's text handler"},

@@ -10,6 +10,7 @@ import (
 	"log"
 	"os"
 	"slices"
+	"strings"
 
 	"golang.org/x/tools/go/packages"
 )
@@ -39,7 +40,9 @@ func main() {
 	}
 }
 
-// describe returns a line for each exported name of the package.
+// describe returns a line for each exported name of the package, but for methods
+// that only packages of this repository can call or implement, because they have a
+// type of an internal one.
 func describe(pkg *types.Package) []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -80,7 +83,9 @@ func describeType(object *types.TypeName, show func(types.Type) string, add func
 	case *types.Interface:
 		add("type %s interface", name)
 		for method := range under.Methods() {
-			add("type %s interface, %s%s", name, method.Name(), show(method.Type())[len("func"):])
+			if shown := show(method.Type())[len("func"):]; !strings.Contains(shown, "/internal/") {
+				add("type %s interface, %s%s", name, method.Name(), shown)
+			}
 		}
 		return
 	default:
@@ -89,13 +94,14 @@ func describeType(object *types.TypeName, show func(types.Type) string, add func
 	methods := types.NewMethodSet(types.NewPointer(object.Type()))
 	for selection := range methods.Methods() {
 		method := selection.Obj()
-		if !method.Exported() {
+		shown := show(method.Type())[len("func"):]
+		if !method.Exported() || strings.Contains(shown, "/internal/") {
 			continue
 		}
 		receiver := "*" + name
 		if types.NewMethodSet(object.Type()).Lookup(object.Pkg(), method.Name()) != nil {
 			receiver = name
 		}
-		add("method (%s) %s%s", receiver, method.Name(), show(method.Type())[len("func"):])
+		add("method (%s) %s%s", receiver, method.Name(), shown)
 	}
 }

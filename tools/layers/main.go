@@ -23,8 +23,6 @@ func main() {
 	log.SetPrefix("layers: ")
 	dir := flag.String("C", ".", "the folder of the module")
 	allow := flag.String("allow", "", "pairs of files that may use each other's names, such as a.go:b.go,c.go:d.go")
-	tests := flag.String("tests", "",
-		"internal packages that serve tests alone and may import the root, such as internal/a,internal/b")
 	list := flag.Bool("list", false, "print every reference")
 	flag.Parse()
 
@@ -55,8 +53,7 @@ func main() {
 	for _, p := range loaded {
 		if p.PkgPath == root {
 			faults += checkFiles(fset, p, allowed(*allow), *list)
-		} else if p.Imports[root] != nil &&
-			!slices.Contains(strings.Split(*tests, ","), strings.TrimPrefix(p.PkgPath, root+"/")) {
+		} else if p.Imports[root] != nil {
 			fault("%s imports %s", p.PkgPath, root)
 		}
 	}

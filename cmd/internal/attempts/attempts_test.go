@@ -2,10 +2,10 @@ package attempts
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -140,37 +140,21 @@ func TestNextStep(t *testing.T) {
 	}
 }
 
-func TestRecord(t *testing.T) {
-	response := &http.Response{StatusCode: 400, Header: http.Header{"Retry-After": {"3"}, "X-Request-Id": {"id-1\n"}}}
+// A line is the record of the log, with more. It has no control character.
+func TestJSON(t *testing.T) {
+	var b strings.Builder
+	write := JSON(&b, func(a awsretry.Attempt) []slog.Attr { return []slog.Attr{slog.Int("tokens", 480+a.Number)} })
 	u := &url.URL{Scheme: "https", User: url.User("me"), Host: "example.com", Path: "/orders", RawQuery: "key=secret"}
-	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
-	for _, c := range []struct {
-		name    string
-		attempt awsretry.Attempt
-		state   awsretry.State
-		want    string
-	}{
-		{"adaptive", awsretry.Attempt{
-			Number: 2, Response: response, Code: "SlowDown", Class: awsretry.Throttled,
-			Elapsed: 1234567, Waited: 20 * time.Millisecond, Delay: 3 * time.Second,
-		}, awsretry.State{Tokens: 480, Limited: true, SendRate: 0.5},
-			`{"attempt":2,"start":"2026-01-02T02:04:05Z","method":"PUT","url":"https://example.com/orders",` +
-				`"status":400,"code":"SlowDown","class":"throttled","request_id":"id-1","retry_after":"3",` +
-				`"elapsed_ms":1.235,"waited_ms":20,"tokens":480,"send_rate_per_second":0.5,"delay_ms":3000}`},
-		{"error without a bucket", awsretry.Attempt{
-			Number: 1, Err: &url.Error{Op: "Put", URL: u.String(), Err: http.ErrServerClosed},
-			Class: awsretry.Permanent, Stop: awsretry.StopPermanent,
-		}, awsretry.State{Tokens: math.MaxInt},
-			`{"attempt":1,"start":"2026-01-02T02:04:05Z","method":"PUT","url":"https://example.com/orders",` +
-				`"error":"Put \"https://example.com/orders?…\": http: Server closed","class":"permanent",` +
-				`"elapsed_ms":0,"stop":"permanent"}`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.attempt.Start, c.attempt.Request = start, &http.Request{Method: "PUT", URL: u}
-			got, err := json.Marshal(NewRecord(c.attempt).WithState(c.state))
-			if diff := cmp.Diff(c.want, string(got)); diff != "" || err != nil {
-				t.Errorf("%v, want to got:\n%s", err, diff)
-			}
+	for n := range 2 {
+		write(awsretry.Attempt{
+			Request: &http.Request{Method: "PUT", URL: u}, Number: n + 1, Class: awsretry.Throttled, Code: "Slow\u009bDown",
+			Response: &http.Response{StatusCode: 400}, Delay: 3 * time.Second,
 		})
+	}
+	lines := strings.Split(b.String(), "\n")
+	const want = `,"class":"throttled","status":400,"code":"Slow�Down","delay_ms":3000,"tokens":482}`
+	if len(lines) != 3 || !strings.HasSuffix(lines[1], want) || strings.Contains(b.String(), "secret") ||
+		strings.ContainsRune(b.String(), '\u009b') {
+		t.Errorf("got %s, want two lines, the second with %s", b.String(), want)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -105,7 +104,9 @@ var stops = map[awsretry.Stop]string{
 	awsretry.StopDisabled:    "stop: retries are off",
 }
 
-// Milliseconds returns d for a JSON record.
-func Milliseconds(d time.Duration) float64 {
-	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+// RequestID returns the service's name for the request, which its operators ask
+// for, or "".
+func RequestID(resp *http.Response) string {
+	h := resp.Header
+	return term.OneLine(cmp.Or(h.Get("X-Amzn-Requestid"), h.Get("X-Amz-Request-Id"), h.Get("X-Request-Id")))
 }

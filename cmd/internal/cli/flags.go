@@ -36,7 +36,6 @@ type Number struct {
 	Value int
 	Least int
 	Most  int    // 0: the largest int
-	Off   int    // a value below Least that is allowed as well; 0: none
 	Note  string // ends the error: what a value means
 }
 
@@ -59,7 +58,7 @@ func (n *Number) Set(s string) error {
 		if err != nil || v < n.Least || v > most {
 			return fmt.Errorf("it must be a whole number, %d to %d%s", n.Least, most, n.Note)
 		}
-	case err != nil || v < n.Least && (v == 0 || v != n.Off):
+	case err != nil || v < n.Least:
 		return fmt.Errorf("it must be a whole number, %d or more%s", n.Least, n.Note)
 	}
 	n.Value = v

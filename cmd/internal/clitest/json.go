@@ -32,6 +32,9 @@ func CheckJSON(t *testing.T, command string, printed ...string) {
 				t.Fatalf("%v in\n%s", err, text)
 			}
 			visit(object, "", func(name string) {
+				if name == "late_ms" { // depends on the machine
+					return
+				}
 				for wildcard := name; ; {
 					if _, ok := documented[name]; ok {
 						documented[name] = true
@@ -49,7 +52,7 @@ func CheckJSON(t *testing.T, command string, printed ...string) {
 		}
 	}
 	for name, seen := range documented {
-		if !seen {
+		if !seen && name != "late_ms" {
 			t.Errorf("docs/SCRIPTS.md has %s of %s, which is not printed", name, command)
 		}
 	}

@@ -1,9 +1,6 @@
 package term
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Duration returns d with three significant digits, and all digits of its seconds.
 func Duration(d time.Duration) string {
@@ -12,14 +9,4 @@ func Duration(d time.Duration) string {
 		unit *= 10
 	}
 	return d.Round(unit).String()
-}
-
-// Days returns d in days, hours, minutes and seconds, to the millisecond.
-func Days(d time.Duration) string {
-	const day = 24 * time.Hour
-	d = d.Round(time.Millisecond)
-	if d < day {
-		return d.String()
-	}
-	return fmt.Sprintf("%dd%v", d/day, d%day)
 }

@@ -86,13 +86,17 @@ func NewWriter(w io.Writer) io.WriteCloser {
 // NewEncoder returns a JSON encoder that escapes every control character.
 // Package encoding/json does not escape DEL and U+0080 to U+009F.
 func NewEncoder(w io.Writer) *json.Encoder {
-	encoder := json.NewEncoder(controlEscaper{w})
+	encoder := json.NewEncoder(Escape(w))
 	encoder.SetEscapeHTML(false)
 	return encoder
 }
 
-// A controlEscaper expects one whole JSON value in each Write. The only control
-// character outside of its strings is the line feed.
+// Escape returns a writer of JSON that escapes the control characters which
+// package encoding/json does not. It expects one whole value in each Write.
+func Escape(w io.Writer) io.Writer { return controlEscaper{w} }
+
+// A controlEscaper escapes every control character but the line feed, the only
+// one outside of strings.
 type controlEscaper struct{ io.Writer }
 
 func (e controlEscaper) Write(p []byte) (int, error) {

@@ -54,6 +54,12 @@ func (s Streams) TableWidth(w io.Writer) int {
 }
 
 // Warn writes a warning of a command, such as awsretry get, to standard error.
-func (s Streams) Warn(command, warning string) {
+func (s Streams) Warn(command, warning string, asJSON bool) {
+	if asJSON {
+		NewEncoder(s.Err).Encode(struct {
+			Warning string `json:"warning"`
+		}{warning})
+		return
+	}
 	fmt.Fprintf(s.Err, "%s: warning: %s\n", command, Printable(warning))
 }

@@ -26,14 +26,15 @@ type Request struct {
 	Alone   bool    `json:"alone"`   // the process sends without a lease
 	Since   float64 `json:"since"`   // the last renewal; at most a lease
 
-	Capacity int `json:"capacity"` // of the retry token bucket of a process alone
-	PerCall  int `json:"perCall"`  // retry tokens that the retries of a call cost at most
-	Spare    int `json:"spare"`    // that the process brings for retries after throttling
-	Spared   int `json:"spared"`   // of Asked, those that may be spare ones
-	Returned int `json:"returned"` // retry tokens
-	Asked    int `json:"asked"`
-	Held     int `json:"held"`
-	Counted  int `json:"counted"` // what the store has recorded as held, in HeldWindow
+	Capacity int     `json:"capacity"` // of the retry token bucket of a process alone
+	PerCall  int     `json:"perCall"`  // retry tokens that the retries of a call cost at most
+	Traffic  float64 `json:"traffic"`  // retry tokens that calls add to the capacity for a minute; negative if that is fixed
+	Spare    int     `json:"spare"`    // that the process brings for retries after throttling
+	Spared   int     `json:"spared"`   // of Asked, those that may be spare ones
+	Returned int     `json:"returned"` // retry tokens
+	Asked    int     `json:"asked"`
+	Held     int     `json:"held"`
+	Counted  int     `json:"counted"` // what the store has recorded as held, in HeldWindow
 
 	Gate    float64 `json:"gate"`    // until the end of a Retry-After
 	Said    string  `json:"said"`    // limits that the service announced; "" means none

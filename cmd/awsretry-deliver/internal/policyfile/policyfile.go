@@ -22,16 +22,15 @@ type File struct {
 }
 
 // Read reads the policy of a subscription or of a topic, from stdin if path is
-// -. A topic's policy has the attribute http; without it, topic says that the
-// policy is a topic's.
-func Read(path string, topic bool, stdin io.Reader) (File, error) {
+// -. A topic's policy has the attribute http.
+func Read(path string, stdin io.Reader) (File, error) {
 	file := File{Name: path}
 	data, err := file.read(path, stdin)
 	if err != nil {
 		return file, err
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // a byte order mark does not count in a line
-	if err := file.parse(data, topic || isTopic(data)); err != nil {
+	if err := file.parse(data); err != nil {
 		return file, faults(file.Name, data, err)
 	}
 	return file, nil
@@ -50,8 +49,8 @@ func (f *File) read(path string, stdin io.Reader) ([]byte, error) {
 }
 
 // parse sets Policy and Raw.
-func (f *File) parse(data []byte, topic bool) error {
-	if topic {
+func (f *File) parse(data []byte) error {
+	if isTopic(data) {
 		t, err := delivery.ParseTopic(data)
 		f.Policy = delivery.Effective(t, nil)
 		return err

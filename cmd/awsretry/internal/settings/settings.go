@@ -5,7 +5,6 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -27,18 +26,12 @@ type Flags struct {
 	maxDelay       cli.Period
 	jitter         choice
 	maxRetryAfter  retryAfter
-	quota          cli.Number
-	partition      cli.Word
 	idempotentOnly bool
-	failFast       bool
 	pacing         choice
 	sdkHeaders     bool
 }
 
-const (
-	noQuota         = -1
-	defaultMaxDelay = 20 * time.Second // of awsretry.Exponential
-)
+const defaultMaxDelay = 20 * time.Second // of awsretry.Exponential
 
 // Register adds the flags to set.
 func (f *Flags) Register(set *pflag.FlagSet, getenv func(string) string) {
@@ -47,9 +40,7 @@ func (f *Flags) Register(set *pflag.FlagSet, getenv func(string) string) {
 	f.pacing.allowed = []string{awsretry.CubicPacing.String(), awsretry.ScaledPacing.String()}
 	f.jitter.allowed = []string{"full", "equal", "none"}
 	f.maxAttempts = cli.Number{Least: 1, Note: " (1: never retry)"}
-	f.quota = cli.Number{Least: 1, Off: noQuota, Note: ", or -1 for no bucket"}
 
-	f.partition.Kind = "NAME"
 	RegisterProfile(set, &f.profile, getenv)
 	set.Var(&f.mode, "mode", "retry mode, in place of AWS_RETRY_MODE")
 	set.Var(&f.maxAttempts, "max-attempts", "attempts in all, in place of AWS_MAX_ATTEMPTS (1: never retry)")
@@ -60,11 +51,8 @@ func (f *Flags) Register(set *pflag.FlagSet, getenv func(string) string) {
 	set.Var(&f.jitter, "jitter", "how much of a delay from --base-delay is random (default full)")
 	set.Var(&f.maxRetryAfter, "max-retry-after",
 		"stop when Retry-After asks for more than this, or ignore the header (default 1m)")
-	set.Var(&f.quota, "quota", "tokens in the full retry token bucket (-1: no bucket) (default 500)")
-	set.Var(&f.partition, "partition", "the partition whose buckets are used (default the URL's host)")
 	set.BoolVar(&f.idempotentOnly, "idempotent-only", false,
 		"unless throttled, retry only what may safely be sent twice")
-	set.BoolVar(&f.failFast, "fail-fast", false, "in adaptive mode, stop instead of waiting for the rate limiter")
 	set.Var(&f.pacing, "pacing", "in adaptive mode, the rate limiter's arithmetic (default cubic, the AWS SDKs')")
 	set.BoolVar(&f.sdkHeaders, "sdk-headers", false,
 		"send amz-sdk-request and amz-sdk-invocation-id, as the AWS SDKs do")
@@ -91,15 +79,10 @@ func (f *Flags) Transport(getenv func(string) string) (*awsretry.Transport, awsr
 	}
 	t.AttemptTimeout = time.Duration(f.attemptTimeout)
 	t.MaxRetryAfter = time.Duration(f.maxRetryAfter)
-	t.Quota.Capacity = f.quota.Value
-	t.RateLimit.FailFast = f.failFast
 	if f.pacing.value == awsretry.ScaledPacing.String() {
 		t.RateLimit.Pacing = awsretry.ScaledPacing
 	}
 	t.SDKHeaders = f.sdkHeaders
-	if name := f.partition.Value; name != "" {
-		t.Partition = func(*http.Request) string { return name }
-	}
 	if f.idempotentOnly {
 		t.Policy = awsretry.IdempotentOnly(nil)
 	}
@@ -131,20 +114,11 @@ func (f *Flags) checkMode(settings awsretry.Settings) error {
 	case from == "default":
 		from = "the default"
 	}
-	legacy := settings.Mode == awsretry.Legacy
 	switch {
-	case legacy && f.quota.Value > 0:
-		return fmt.Errorf(
-			"--quota is %d; it must be left out, or -1, in legacy mode (%s), which has no retry token bucket",
-			f.quota.Value, from)
-	case legacy && f.revision.value == "2026":
+	case settings.Mode == awsretry.Legacy && f.revision.value == "2026":
 		return fmt.Errorf(
 			"--revision is 2026; it must be left out, or classic, in legacy mode (%s), which has no revisions",
 			from)
-	case f.failFast && settings.Mode != awsretry.Adaptive:
-		return fmt.Errorf(
-			"--fail-fast is for adaptive mode only, and the mode is %s (%s): no other mode has a rate limiter",
-			settings.Mode, from)
 	case f.pacing.value != "" && settings.Mode != awsretry.Adaptive:
 		return fmt.Errorf(
 			"--pacing is for adaptive mode only, and the mode is %s (%s): no other mode has a rate limiter",

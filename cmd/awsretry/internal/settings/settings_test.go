@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -22,18 +21,17 @@ func TestFields(t *testing.T) {
 		check func(*awsretry.Transport) bool
 	}{
 		{"", func(t *awsretry.Transport) bool {
-			return t.Backoff == nil && t.Policy == nil && t.Partition == nil && t.MaxRetryAfter == 0 &&
+			return t.Backoff == nil && t.Policy == nil && t.MaxRetryAfter == 0 &&
 				t.Quota.Capacity == 0 && t.RateLimit.Pacing == awsretry.CubicPacing
 		}},
-		{"--attempt-timeout 1.5 --max-retry-after 2m --quota 7 --partition orders --idempotent-only --sdk-headers",
+		{"--attempt-timeout 1.5 --max-retry-after 2m --idempotent-only --sdk-headers",
 			func(t *awsretry.Transport) bool {
 				return t.AttemptTimeout == 1500*time.Millisecond && t.MaxRetryAfter == 2*time.Minute &&
-					t.Quota.Capacity == 7 && t.Partition(&http.Request{}) == "orders" && t.Policy != nil && t.SDKHeaders
+					t.Policy != nil && t.SDKHeaders
 			}},
-		{"--max-retry-after Ignore --quota -1",
-			func(t *awsretry.Transport) bool { return t.MaxRetryAfter < 0 && t.Quota.Capacity < 0 }},
-		{"--mode adaptive --fail-fast --pacing scaled", func(t *awsretry.Transport) bool {
-			return t.RateLimit.FailFast && t.RateLimit.Pacing == awsretry.ScaledPacing
+		{"--max-retry-after Ignore", func(t *awsretry.Transport) bool { return t.MaxRetryAfter < 0 }},
+		{"--mode adaptive --pacing scaled", func(t *awsretry.Transport) bool {
+			return t.RateLimit.Pacing == awsretry.ScaledPacing
 		}},
 		{"--mode adaptive --pacing Cubic",
 			func(t *awsretry.Transport) bool { return t.RateLimit.Pacing == awsretry.CubicPacing }},

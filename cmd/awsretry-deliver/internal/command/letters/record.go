@@ -1,7 +1,6 @@
 package letters
 
 import (
-	"example.com/awsretry/cmd/internal/attempts"
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/delivery/letters"
 )
@@ -34,7 +33,7 @@ func newRecord(result letters.Record, sent *sending) record {
 		return r
 	}
 	r.Attempts, r.Code, r.Stop = sent.last.Number, sent.last.Code, string(sent.stop)
-	r.ElapsedMS = attempts.Milliseconds(sent.elapsed)
+	r.ElapsedMS = float64(sent.elapsed.Microseconds()) / 1e3
 	switch {
 	case sent.last.Response != nil:
 		r.Status = sent.last.Response.StatusCode

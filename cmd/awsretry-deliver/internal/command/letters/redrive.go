@@ -139,7 +139,7 @@ func (r *redrive) transport(base http.RoundTripper) (rt http.RoundTripper, how s
 			Quota:          awsretry.QuotaConfig{Capacity: -1},
 		}, fmt.Sprintf("one attempt each, of %v at most", timeout), nil
 	}
-	file, err := policyfile.Read(r.policy.Value, false, r.In)
+	file, err := policyfile.Read(r.policy.Value, r.In)
 	if err != nil {
 		return nil, "", err
 	}

@@ -8,9 +8,9 @@ import (
 	"strconv"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry-deliver/internal/printer"
 	"example.com/awsretry/cmd/internal/attempts"
 	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/delivery/letters"
 )
@@ -20,15 +20,14 @@ import (
 type report struct {
 	*printer.Printer
 	dir     string
-	letters int                     // to send
-	stop    context.CancelCauseFunc // ends the run
-	number  int                     // of the letter, from 1
+	letters int // to send
+	number  int // of the letter, from 1
 	faults  int
 }
 
 func newReport(s term.Streams, asJSON bool, dir string, letters int, stop context.CancelCauseFunc) *report {
-	r := &report{Printer: printer.New(s, asJSON, reportColumns), dir: dir, letters: letters, stop: stop}
-	if letters > 0 {
+	r := &report{Printer: printer.New(s, s.Out, asJSON, reportColumns), dir: dir, letters: letters}
+	if r.Stop = stop; letters > 0 {
 		r.AddBar(letters)
 	}
 	return r
@@ -49,21 +48,20 @@ var reportColumns = []term.Column{
 
 // begin prints what is going to be sent, and how.
 func (r *report) begin(how string) {
-	if r.JSON != nil || r.letters == 0 {
-		return
+	if r.JSON == nil && r.letters > 0 {
+		r.Do(func() {
+			r.Begin(printer.Plural(r.letters, "dead letter", "")+" in "+term.OneLine(r.dir), how)
+			r.Header()
+		})
 	}
-	r.Lock()
-	defer r.Unlock()
-	defer r.CheckReader(r.stop)
-	r.Begin(printer.Plural(r.letters, "dead letter", "")+" in "+term.OneLine(r.dir), how)
 }
 
 // attempt shows in the bar what the report is waiting for.
 func (r *report) attempt(a awsretry.Attempt) {
-	r.Lock()
-	defer r.Unlock()
 	if r.Bar != nil && a.Stop == "" {
-		r.Bar.Describe(fmt.Sprintf("%s, attempt %d in %s", attempts.Status(a), a.Number+1, term.Duration(a.Delay)))
+		r.Do(func() {
+			r.Bar.Describe(fmt.Sprintf("%s, attempt %d in %s", attempts.Status(a), a.Number+1, term.Duration(a.Delay)))
+		})
 	}
 }
 
@@ -74,31 +72,29 @@ func (r *report) stopping() {
 
 // letter reports the outcome of a letter. sent is nil if it was not sent.
 func (r *report) letter(result letters.Record, sent *sending) {
-	r.Lock()
-	defer r.Unlock()
-	defer r.CheckReader(r.stop)
-	if isFault(result, sent) {
-		r.faults++
-	}
-	if r.JSON != nil {
-		r.JSON.Encode(newRecord(result, sent))
-		return
-	}
-	if isFault(result, sent) {
-		r.Fault(term.OneLine(filepath.Join(r.dir, result.Letter.Name)) + ": " + errorText(result.Err))
-	}
-	if result.Result == letters.Broken {
-		return
-	}
-	r.number++
-	r.ClearBar()
-	r.row(result, sent)
-	if r.Bar != nil {
-		r.Bar.Describe("")
-		if r.number <= r.letters { // letters may have come after the count
-			r.Bar.Add(1)
+	fault := isFault(result, sent)
+	r.Do(func() {
+		if fault {
+			r.faults++
 		}
-	}
+		if r.Object(newRecord(result, sent)) {
+			return
+		}
+		if fault {
+			r.Fault(term.OneLine(filepath.Join(r.dir, result.Letter.Name)) + ": " + errorText(result.Err))
+		}
+		if result.Result == letters.Broken {
+			return
+		}
+		r.number++
+		r.row(result, sent)
+		if r.Bar != nil {
+			r.Bar.Describe("")
+			if r.number <= r.letters { // letters may have come after the count
+				r.Bar.Add(1)
+			}
+		}
+	})
 }
 
 func (r *report) row(result letters.Record, sent *sending) {
@@ -137,39 +133,39 @@ func (r *report) row(result letters.Record, sent *sending) {
 // end reports the outcome of all letters, and returns the error with the exit
 // status.
 func (r *report) end(ctx context.Context, done letters.Counts, err error) error {
-	r.Lock()
-	defer r.Unlock()
-	r.RemoveBar()
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 	tooMany := errors.Is(err, letters.ErrMaxFailures)
 	if err != nil && !interrupted && !tooMany && done == (letters.Counts{}) {
 		// The error is of the folder; those of letters have been reported.
 		r.faults++
-		r.Fault(errorText(err))
+		r.Do(func() { r.Fault(errorText(err)) })
+	}
+	status := 0
+	switch {
+	case interrupted || r.faults > 0:
+		status = cli.Failure
+	case done.Kept+done.Busy > 0:
+		status = cli.HTTPError
 	}
 	verdict := r.verdict(done, interrupted, tooMany)
-	if r.JSON != nil {
-		r.JSON.Encode(struct {
-			Delivered   int  `json:"delivered"`
-			Kept        int  `json:"kept"`
-			Broken      int  `json:"broken"`
-			Busy        int  `json:"busy"`
-			Unsent      int  `json:"unsent,omitempty"`   // by a dry run
-			TooMany     bool `json:"too_many,omitempty"` // failures in a row
-			Interrupted bool `json:"interrupted"`
-		}{done.Delivered, done.Kept, done.Broken, done.Busy, done.Unsent, tooMany, interrupted})
-	} else {
-		r.conclude(done, verdict, interrupted)
-	}
-	switch {
-	case r.Out.Err != nil:
-		return r.Err(verdict)
-	case interrupted || r.faults > 0:
-		return cli.Reported(cli.Failure)
-	case done.Kept+done.Busy > 0:
-		return cli.Reported(cli.HTTPError)
-	}
-	return nil
+	return r.End(struct {
+		Delivered   int  `json:"delivered"`
+		Kept        int  `json:"kept"`
+		Broken      int  `json:"broken"`
+		Busy        int  `json:"busy"`
+		Unsent      int  `json:"unsent,omitempty"`   // by a dry run
+		TooMany     bool `json:"too_many,omitempty"` // failures in a row
+		Interrupted bool `json:"interrupted"`
+	}{done.Delivered, done.Kept, done.Broken, done.Busy, done.Unsent, tooMany, interrupted}, func() {
+		switch {
+		case r.letters > 0:
+			fmt.Fprintln(r.Out)
+		case done == (letters.Counts{}) && r.faults == 0:
+			fmt.Fprintln(r.Out, noLetters(r.dir))
+			return
+		}
+		r.Conclude(status == 0, verdict, "")
+	}, verdict, status)
 }
 
 // verdict returns the outcome of all letters on a line.
@@ -202,15 +198,4 @@ func (r *report) verdict(done letters.Counts, interrupted, tooMany bool) string 
 		text += ", " + printer.Grouped(rest) + " not sent"
 	}
 	return text
-}
-
-// conclude prints the last line.
-func (r *report) conclude(done letters.Counts, verdict string, interrupted bool) {
-	if r.letters > 0 {
-		fmt.Fprintln(r.Out)
-	} else if done == (letters.Counts{}) && r.faults == 0 {
-		fmt.Fprintln(r.Out, noLetters(r.dir))
-		return
-	}
-	r.Conclude(!interrupted && r.faults == 0 && done.Kept+done.Busy == 0, verdict)
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"example.com/awsretry/cmd/awsretry-deliver/internal/printer"
 	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/deliveryqueue"
 )
@@ -27,32 +27,28 @@ var endpointColumns = []term.Column{
 }
 
 // endpoints prints the endpoints.
-func (c *command) endpoints(ctx context.Context) error {
-	q, err := c.open(ctx, false, deliveryqueue.Config{})
-	if err != nil {
-		return err
-	}
-	defer q.Close()
-	all, err := q.Endpoints(ctx)
-	if err != nil {
-		return c.listError(ctx, err)
-	}
-	p := printer.NewListing(ctx, c.Streams, c.json, endpointColumns)
-	now := time.Now()
-	for i, e := range all {
-		if p.JSON != nil {
-			p.JSON.Encode(newEndpointEntry(e))
-			continue
+func (c *command) endpoints(ctx context.Context, _ []string) error {
+	return c.inStore(ctx, func(q *deliveryqueue.Queue) error {
+		all, err := q.Endpoints(ctx)
+		if err != nil {
+			return c.listError(ctx, err)
 		}
-		if i == 0 {
-			p.Header()
+		p := printer.NewListing(ctx, c.Streams, c.json, endpointColumns)
+		now := time.Now()
+		for i, e := range all {
+			if p.Object(newEndpointEntry(e)) {
+				continue
+			}
+			if i == 0 {
+				p.Header()
+			}
+			printEndpoint(p, e, now)
 		}
-		printEndpoint(p, e, now)
-	}
-	if p.JSON == nil && len(all) == 0 {
-		fmt.Fprintln(p.Out, "No endpoints in "+c.storeName())
-	}
-	return cli.Failed(p.Out.Err)
+		if p.JSON == nil && len(all) == 0 {
+			fmt.Fprintln(p.Out, "No endpoints in "+c.storeName())
+		}
+		return cli.Failed(p.Out.Err)
+	})
 }
 
 func printEndpoint(p *printer.Printer, e deliveryqueue.Endpoint, now time.Time) {
@@ -100,23 +96,20 @@ func newEndpointEntry(e deliveryqueue.Endpoint) endpointEntry {
 	}
 }
 
-// setPaused pauses or resumes an endpoint.
-func (c *command) setPaused(
-	ctx context.Context, endpoint string, set func(*deliveryqueue.Queue, context.Context, string) error, done string,
-) error {
-	if err := checkEndpoint("URL", endpoint); err != nil {
-		return err
+// setPaused returns what pauses or resumes an endpoint.
+func setPaused(
+	set func(*deliveryqueue.Queue, context.Context, string) error, done string,
+) func(*command, context.Context, []string) error {
+	return func(c *command, ctx context.Context, args []string) error {
+		endpoint := args[0]
+		if err := checkEndpoint("URL", endpoint); err != nil {
+			return err
+		}
+		return c.inStore(ctx, func(q *deliveryqueue.Queue) error {
+			if err := set(q, ctx, endpoint); err != nil {
+				return c.listError(ctx, err)
+			}
+			return c.done(endpoint + ": " + done)
+		})
 	}
-	q, err := c.open(ctx, false, deliveryqueue.Config{})
-	if err != nil {
-		return err
-	}
-	defer q.Close()
-	if err := set(q, ctx, endpoint); err != nil {
-		return c.listError(ctx, err)
-	}
-	if _, err := fmt.Fprintf(c.Out, "%s %s: %s\n", term.NewPalette(c.Streams, c.Out).Good("✓"), endpoint, done); err != nil {
-		return cli.Failed(fmt.Errorf("%s: %s, but that could not be printed: %w", endpoint, done, err))
-	}
-	return nil
 }

@@ -18,8 +18,8 @@ import (
 
 // enqueue stores a request. Its errors are usage errors until the store is
 // open.
-func (c *command) enqueue(ctx context.Context, address string) error {
-	u, err := cli.ParseURL(address)
+func (c *command) enqueue(ctx context.Context, args []string) error {
+	u, err := cli.ParseURL(args[0])
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *command) enqueue(ctx context.Context, address string) error {
 		if c.policy.Value == "-" && c.request.Data != nil && *c.request.Data == "@-" {
 			return errors.New("--policy and --data are both to be read from standard input; only one of them can be")
 		}
-		file, err := policyfile.Read(c.policy.Value, false, c.In)
+		file, err := policyfile.Read(c.policy.Value, c.In)
 		if err != nil {
 			return cli.Failed(err)
 		}

@@ -23,6 +23,12 @@ type filterFlags struct {
 
 var states = []string{"waiting", "running", "delivered", "dead", "canceled"}
 
+// stateFlag adds --state, which allows these states.
+func (f *filterFlags) stateFlag(set *pflag.FlagSet, listed string, allowed ...string) {
+	f.state = cli.Word{Kind: "STATE", Among: func() []string { return allowed }}
+	set.Var(&f.state, "state", "those in this state: "+listed)
+}
+
 // register adds the flags of every command that selects deliveries.
 func (f *filterFlags) register(set *pflag.FlagSet) {
 	f.endpoint, f.limit = cli.Word{Kind: "URL"}, cli.Number{Least: 1}

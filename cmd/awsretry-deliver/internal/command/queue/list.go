@@ -10,8 +10,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"example.com/awsretry/cmd/awsretry-deliver/internal/printer"
 	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/deliveryqueue"
 )
@@ -22,25 +22,22 @@ func (c *command) list(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	q, err := c.open(ctx, false, deliveryqueue.Config{})
-	if err != nil {
-		return err
-	}
-	defer q.Close()
-	faults, err := c.checkIDs(ctx, q, filter.IDs, "")
-	if err != nil {
-		return err
-	}
-	l := c.newListing(ctx)
-	l.attempts = len(filter.IDs) > 0
-	if err := l.printAll(ctx, q, filter); err != nil {
-		return c.listError(ctx, err)
-	}
-	text := "No such deliveries in " + c.storeName()
-	if l.printed > 0 {
-		text = "\n" + printer.Plural(l.printed, "delivery", "deliveries")
-	}
-	return unlessFaults(l.end(text), faults)
+	return c.inStore(ctx, func(q *deliveryqueue.Queue) error {
+		faults, err := c.checkIDs(ctx, q, filter.IDs, "")
+		if err != nil {
+			return err
+		}
+		l := c.newListing(ctx)
+		l.attempts = len(filter.IDs) > 0
+		if err := l.printAll(ctx, q, filter); err != nil {
+			return c.listError(ctx, err)
+		}
+		text := "No such deliveries in " + c.storeName()
+		if l.printed > 0 {
+			text = "\n" + printer.Plural(l.printed, "delivery", "deliveries")
+		}
+		return unlessFaults(l.end(text), faults)
+	})
 }
 
 // A listing prints deliveries, without their headers and bodies.
@@ -85,8 +82,7 @@ func (l *listing) printAll(ctx context.Context, q *deliveryqueue.Queue, filter d
 
 func (l *listing) print(d deliveryqueue.Delivery) {
 	l.printed++
-	if l.JSON != nil {
-		l.JSON.Encode(newEntry(d))
+	if l.Object(newEntry(d)) {
 		return
 	}
 	if l.printed == 1 {
@@ -149,6 +145,14 @@ func (l *listing) end(text string) error {
 	return cli.Failed(l.Out.Err)
 }
 
+// endDry prints the last line of a dry run.
+func (l *listing) endDry(done string) error {
+	if l.printed == 0 {
+		return l.end("dry run: none would be " + done)
+	}
+	return l.end("\ndry run: " + printer.Grouped(l.printed) + " would be " + done)
+}
+
 // An entry is a delivery as JSON.
 type entry struct {
 	ID             int64      `json:"id"`
@@ -209,25 +213,20 @@ func (c *command) listError(ctx context.Context, err error) error {
 }
 
 // stats prints how many deliveries there are in each state.
-func (c *command) stats(ctx context.Context) error {
-	q, err := c.open(ctx, false, deliveryqueue.Config{})
-	if err != nil {
-		return err
-	}
-	defer q.Close()
-	s, err := q.Stats(ctx)
-	if err != nil {
-		return c.listError(ctx, err)
-	}
-	if c.json {
-		return cli.Failed(term.NewEncoder(c.Out).Encode(counts(s)))
-	}
-	for i, n := range []int{s.Waiting, s.Running, s.Delivered, s.Dead, s.Canceled} {
-		if _, err := fmt.Fprintf(c.Out, "%-9s  %11s\n", states[i], printer.Grouped(n)); err != nil {
-			return cli.Failed(err)
+func (c *command) stats(ctx context.Context, _ []string) error {
+	return c.inStore(ctx, func(q *deliveryqueue.Queue) error {
+		s, err := q.Stats(ctx)
+		if err != nil {
+			return c.listError(ctx, err)
 		}
-	}
-	return nil
+		p := printer.New(c.Streams, c.Out, c.json, nil)
+		if !p.Object(counts(s)) {
+			for i, n := range []int{s.Waiting, s.Running, s.Delivered, s.Dead, s.Canceled} {
+				fmt.Fprintf(p.Out, "%-9s  %11s\n", states[i], printer.Grouped(n))
+			}
+		}
+		return cli.Failed(p.Out.Err)
+	})
 }
 
 // counts are the deliveries in each state as JSON.

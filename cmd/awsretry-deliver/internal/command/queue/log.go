@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-
-	"example.com/awsretry/cmd/internal/term"
 )
 
 // logger returns a logger that prints warnings on standard error.
@@ -54,13 +52,5 @@ func (w *warnings) WithGroup(string) slog.Handler { return w }
 
 // warn prints a warning of one line.
 func (r *report) warn(text string) {
-	r.Lock()
-	defer r.Unlock()
-	if r.JSON != nil {
-		term.NewEncoder(r.Streams.Err).Encode(struct {
-			Warning string `json:"warning"`
-		}{text})
-		return
-	}
-	r.Above(r.command.name + ": warning: " + text)
+	r.Do(func() { r.Warn(r.command.name, text, r.JSON != nil) })
 }

@@ -3,6 +3,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -34,14 +35,19 @@ type command struct {
 	private bool       // private addresses are allowed
 }
 
-// register adds the flags to cmd, and --db, which every command has.
-func (c *command) register(cmd *cobra.Command, title string, set *pflag.FlagSet) {
-	c.name = "awsretry-deliver " + cmd.Name()
-	c.db = cli.Word{Kind: "STORE", Required: true}
+// define completes cmd with its flags, those of flags in a group with the
+// title, and what it runs. Every command has --db.
+func define(
+	s term.Streams, cmd *cobra.Command, title string, flags func(*command, *pflag.FlagSet),
+	run func(*command, context.Context, []string) error,
+) *cobra.Command {
+	c := &command{Streams: s, name: "awsretry-deliver " + cmd.Name(), db: cli.Word{Kind: "STORE", Required: true}}
 	store := cli.NewFlags()
 	store.Var(&c.db, "db", "the store: an SQLite file, or the URL of a PostgreSQL database; its password is better in PGPASSWORD")
 	groups := []cli.Group{{Title: "Store", Flags: store}}
-	if set != nil {
+	if flags != nil {
+		set := cli.NewFlags()
+		flags(c, set)
 		groups = append(groups, cli.Group{Title: title, Flags: set})
 	}
 	cli.AddGroups(cmd, groups...)
@@ -52,6 +58,11 @@ func (c *command) register(cmd *cobra.Command, title string, set *pflag.FlagSet)
 		}
 		return args(cmd, a)
 	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c.request.Parsed(cmd.Flags())
+		return run(c, cmd.Context(), args)
+	}
+	return cmd
 }
 
 func (c *command) jsonFlag(set *pflag.FlagSet) {
@@ -59,34 +70,25 @@ func (c *command) jsonFlag(set *pflag.FlagSet) {
 }
 
 func newEnqueue(s term.Streams) *cobra.Command {
-	c := command{Streams: s, policy: cli.Word{Kind: "FILE"}, key: cli.Word{Kind: "KEY"}}
-	cmd := &cobra.Command{
+	return define(s, &cobra.Command{
 		Use:   "enqueue --db STORE [flags] URL",
 		Short: "Store a request that is to be delivered, and print its number",
 		Long: `Stores a request with all its headers, credentials among them, and prints its number when
 that is durable. All its attempts have the same Idempotency-Key.`,
 		Example: `  awsretry-deliver enqueue --db deliveries.db -d @body.json https://example.com/`,
 		Args:    cli.Exactly("URL"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c.request.Parsed(cmd.Flags())
-			return c.enqueue(cmd.Context(), args[0])
-		},
-	}
-	set := cli.NewFlags()
-	set.Var(&c.policy, "policy",
-		"deliver by this policy, of a subscription or a topic (-: standard input; default: 3 retries, 20s apart)")
-	set.Var(&c.key, "key", "the Idempotency-Key of all attempts (default that of --header, or a random one)")
-	set.BoolVar(&c.private, "allow-private", false, "accept a URL with an address that is not public; work needs the flag too")
-	c.request.Register(set, "default POST")
-	c.register(cmd, "Request", set)
-	return cmd
+	}, "Request", func(c *command, set *pflag.FlagSet) {
+		c.policy.Kind, c.key.Kind = "FILE", "KEY"
+		set.Var(&c.policy, "policy",
+			"deliver by this policy, of a subscription or a topic (-: standard input; default: 3 retries, 20s apart)")
+		set.Var(&c.key, "key", "the Idempotency-Key of all attempts (default that of --header, or a random one)")
+		set.BoolVar(&c.private, "allow-private", false, "accept a URL with an address that is not public; work needs the flag too")
+		c.request.Register(set, "default POST")
+	}, (*command).enqueue)
 }
 
 func newWork(s term.Streams) *cobra.Command {
-	c := command{Streams: s, work: workFlags{
-		workers: cli.Number{Least: 1, Most: 10_000}, perEndpoint: cli.Number{Least: 1, Most: 10_000},
-	}}
-	cmd := &cobra.Command{
+	cmd := define(s, &cobra.Command{
 		Use:   "work --db STORE [flags]",
 		Short: "Make the attempts of the deliveries, until Ctrl-C",
 		Long: `Makes the attempts, and prints each. Any number of processes may work a store. After
@@ -95,23 +97,23 @@ Ctrl-C, attempts in progress end on their own; a second stops at once.
 A delivery to a private, loopback or other address that is not public becomes a dead letter.`,
 		Example: `  awsretry-deliver work --db postgres://queue@db.example.com/hooks --until-empty`,
 		Args:    cli.Exactly(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.runWork(cmd.Context()) },
-	}
-	set := cli.NewFlags()
-	set.Var(&c.work.workers, "workers", "make this many attempts at the same time (default 200)")
-	set.Var(&c.work.perEndpoint, "per-endpoint", "of these, at most this many for one endpoint (default a tenth)")
-	set.Var(&c.work.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
-	set.Var(&c.work.disableAfter, "disable-after",
-		"when every attempt at an endpoint has failed for this long, try it only every 5m (default never)")
-	set.BoolVar(&c.work.retryTimeouts, "retry-timeouts", false,
-		"retry the statuses 408 and 425 too; Amazon SNS retries 429 and 5xx")
-	set.Var(&c.work.stopTimeout, "stop-timeout",
-		"when stopping, wait this long for attempts in progress (default --attempt-timeout and 5s)")
-	set.BoolVar(&c.private, "allow-private", false,
-		"also connect to addresses that are not public, and use the proxy of the environment")
-	set.BoolVar(&c.work.untilEmpty, "until-empty", false, "stop when no delivery waits, not even for a retry")
-	c.jsonFlag(set)
-	c.register(cmd, "Work", set)
+	}, "Work", func(c *command, set *pflag.FlagSet) {
+		c.work.workers = cli.Number{Least: 1, Most: 10_000}
+		c.work.perEndpoint = c.work.workers
+		set.Var(&c.work.workers, "workers", "make this many attempts at the same time (default 200)")
+		set.Var(&c.work.perEndpoint, "per-endpoint", "of these, at most this many for one endpoint (default a tenth)")
+		set.Var(&c.work.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
+		set.Var(&c.work.disableAfter, "disable-after",
+			"when every attempt at an endpoint has failed for this long, try it only every 5m (default never)")
+		set.BoolVar(&c.work.retryTimeouts, "retry-timeouts", false,
+			"retry the statuses 408 and 425 too; Amazon SNS retries 429 and 5xx")
+		set.Var(&c.work.stopTimeout, "stop-timeout",
+			"when stopping, wait this long for attempts in progress (default --attempt-timeout and 5s)")
+		set.BoolVar(&c.private, "allow-private", false,
+			"also connect to addresses that are not public, and use the proxy of the environment")
+		set.BoolVar(&c.work.untilEmpty, "until-empty", false, "stop when no delivery waits, not even for a retry")
+		c.jsonFlag(set)
+	}, (*command).runWork)
 	cli.DescribeExit(cmd, 0, "success, also after a signal, unless attempts were cut off")
 	cli.DescribeExit(cmd, cli.Failure, "an error")
 	cli.DescribeExit(cmd, cli.HTTPError, "with --until-empty: there are new dead letters")
@@ -119,66 +121,52 @@ A delivery to a private, loopback or other address that is not public becomes a 
 }
 
 func newList(s term.Streams) *cobra.Command {
-	c := command{Streams: s}
-	cmd := &cobra.Command{
+	cmd := define(s, &cobra.Command{
 		Use:   "list --db STORE [flags] [ID...]",
 		Short: "List deliveries, the oldest first",
 		Long: `Lists the deliveries with the given numbers or, without numbers, all that the flags select. URLs are shown
 without their queries, which may be secret.`,
 		Example: `  awsretry-deliver list --db deliveries.db --state dead`,
 		Args:    cobra.ArbitraryArgs,
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.list(cmd.Context(), args) },
-	}
-	set := cli.NewFlags()
-	c.filter.state = cli.Word{Kind: "STATE", Among: func() []string { return states }}
-	set.Var(&c.filter.state, "state", "those in this state: waiting, running, delivered, dead or canceled")
-	c.filter.register(set)
-	c.jsonFlag(set)
-	c.register(cmd, "Which, and how", set)
+	}, "Which, and how", func(c *command, set *pflag.FlagSet) {
+		c.filter.stateFlag(set, "waiting, running, delivered, dead or canceled", states...)
+		c.filter.register(set)
+		c.jsonFlag(set)
+	}, (*command).list)
 	cli.DescribeExit(cmd, cli.Failure, "an error, or a number that no delivery has")
 	return cmd
 }
 
 func newStats(s term.Streams) *cobra.Command {
-	c := command{Streams: s}
-	cmd := &cobra.Command{
+	return define(s, &cobra.Command{
 		Use:     "stats --db STORE [flags]",
 		Short:   "Count the deliveries in each state",
 		Long:    `Counts the deliveries in each state.`,
 		Example: `  awsretry-deliver stats --db deliveries.db`,
 		Args:    cli.Exactly(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.stats(cmd.Context()) },
-	}
-	set := cli.NewFlags()
-	c.jsonFlag(set)
-	c.register(cmd, "Output", set)
-	return cmd
+	}, "Output", (*command).jsonFlag, (*command).stats)
 }
 
 func newRedrive(s term.Streams) *cobra.Command {
-	c := command{Streams: s}
-	cmd := &cobra.Command{
+	cmd := define(s, &cobra.Command{
 		Use:   "redrive --db STORE [flags] [ID...]",
 		Short: "Have dead letters delivered again, from the beginning of their policies",
 		Long: `Has the dead letters with the given numbers delivered again or, without numbers, all that the flags select.
 Their policies begin again. Those whose deadlines have passed stay dead, unless they get another.`,
 		Example: `  awsretry-deliver redrive --db deliveries.db --endpoint https://example.com`,
 		Args:    cobra.ArbitraryArgs,
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.redrive(cmd.Context(), args) },
-	}
-	set := cli.NewFlags()
-	c.filter.register(set)
-	set.Var(&c.until, "deadline", "give them this deadline, from now on (default their own)")
-	set.BoolVar(&c.dryRun, "dry-run", false, "list what would be delivered again, and change nothing")
-	c.jsonFlag(set)
-	c.register(cmd, "Which, and how", set)
+	}, "Which, and how", func(c *command, set *pflag.FlagSet) {
+		c.filter.register(set)
+		set.Var(&c.until, "deadline", "give them this deadline, from now on (default their own)")
+		set.BoolVar(&c.dryRun, "dry-run", false, "list what would be delivered again, and change nothing")
+		c.jsonFlag(set)
+	}, (*command).redrive)
 	cli.DescribeExit(cmd, cli.Failure, "an error, a number that is not of a dead letter, or a deadline that has passed")
 	return cmd
 }
 
 func newCancel(s term.Streams) *cobra.Command {
-	c := command{Streams: s}
-	cmd := &cobra.Command{
+	cmd := define(s, &cobra.Command{
 		Use:   "cancel --db STORE [flags] [ID...]",
 		Short: "Cancel deliveries",
 		Long: `Cancels the deliveries with the given numbers or, without numbers, all that wait, are running or are dead
@@ -186,65 +174,44 @@ and that the flags select. It needs a number or a flag.`,
 		Example: `  awsretry-deliver cancel --db deliveries.db 17
   awsretry-deliver cancel --db deliveries.db --endpoint https://example.com`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.cancel(cmd.Context(), args) },
-	}
-	set := cli.NewFlags()
-	c.filter.state = cli.Word{Kind: "STATE", Among: func() []string { return []string{"waiting", "running", "dead"} }}
-	set.Var(&c.filter.state, "state", "those in this state: waiting, running or dead")
-	c.filter.register(set)
-	set.BoolVar(&c.dryRun, "dry-run", false, "list what would be canceled, and change nothing")
-	c.register(cmd, "Which, and how", set)
+	}, "Which, and how", func(c *command, set *pflag.FlagSet) {
+		c.filter.stateFlag(set, "waiting, running or dead", "waiting", "running", "dead")
+		c.filter.register(set)
+		set.BoolVar(&c.dryRun, "dry-run", false, "list what would be canceled, and change nothing")
+	}, (*command).cancel)
 	cli.DescribeExit(cmd, cli.Failure, "an error, or a number of no delivery that can be canceled")
 	return cmd
 }
 
 func newEndpoints(s term.Streams) *cobra.Command {
-	c := command{Streams: s}
-	cmd := &cobra.Command{
+	return define(s, &cobra.Command{
 		Use:   "endpoints --db STORE [flags]",
 		Short: "List the endpoints, with what waits for them and how they do",
 		Long: `Lists the endpoints, scheme and host, that have deliveries waiting, running or dead, and those that
 are failing, disabled or paused.`,
 		Example: `  awsretry-deliver endpoints --db deliveries.db`,
 		Args:    cli.Exactly(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.endpoints(cmd.Context()) },
-	}
-	set := cli.NewFlags()
-	c.jsonFlag(set)
-	c.register(cmd, "Output", set)
-	return cmd
+	}, "Output", (*command).jsonFlag, (*command).endpoints)
 }
 
 func newPause(s term.Streams) *cobra.Command {
-	c := command{Streams: s}
-	cmd := &cobra.Command{
+	return define(s, &cobra.Command{
 		Use:   "pause --db STORE URL",
 		Short: "Make the deliveries to an endpoint wait",
 		Long: `Makes the deliveries to the endpoint, a scheme and a host, wait until resume, in all processes that work the
 store. Attempts in progress end as usual.`,
 		Example: `  awsretry-deliver pause --db deliveries.db https://example.com`,
 		Args:    cli.Exactly("URL"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.setPaused(cmd.Context(), args[0], (*deliveryqueue.Queue).Pause, "paused")
-		},
-	}
-	c.register(cmd, "", nil)
-	return cmd
+	}, "", nil, setPaused((*deliveryqueue.Queue).Pause, "paused"))
 }
 
 func newResume(s term.Streams) *cobra.Command {
-	c := command{Streams: s}
-	cmd := &cobra.Command{
+	return define(s, &cobra.Command{
 		Use:   "resume --db STORE URL",
 		Short: "Go on with the deliveries to an endpoint that is paused or disabled",
 		Long: `Goes on with the deliveries to the endpoint, a scheme and a host, that was paused, or that was disabled because
 all attempts failed. It also ends the wait for a Retry-After.`,
 		Example: `  awsretry-deliver resume --db deliveries.db https://example.com`,
 		Args:    cli.Exactly("URL"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.setPaused(cmd.Context(), args[0], (*deliveryqueue.Queue).Resume, "resumed")
-		},
-	}
-	c.register(cmd, "", nil)
-	return cmd
+	}, "", nil, setPaused((*deliveryqueue.Queue).Resume, "resumed"))
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"example.com/awsretry/cmd/awsretry-deliver/internal/printer"
 	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/deliveryqueue"
 )
@@ -19,56 +19,47 @@ func (c *command) redrive(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	q, err := c.open(ctx, false, deliveryqueue.Config{})
-	if err != nil {
-		return err
-	}
-	defer q.Close()
-	faults, err := c.checkIDs(ctx, q, filter.IDs, deliveryqueue.Dead)
-	if err != nil {
-		return err
-	}
-	filter.State = deliveryqueue.Dead
-	if c.dryRun {
-		l := c.newListing(ctx)
-		if err := l.printAll(ctx, q, filter); err != nil {
+	return c.inStore(ctx, func(q *deliveryqueue.Queue) error {
+		faults, err := c.checkIDs(ctx, q, filter.IDs, deliveryqueue.Dead)
+		if err != nil {
+			return err
+		}
+		filter.State = deliveryqueue.Dead
+		if c.dryRun {
+			l := c.newListing(ctx)
+			if err := l.printAll(ctx, q, filter); err != nil {
+				return c.listError(ctx, err)
+			}
+			return unlessFaults(l.endDry("delivered again"), faults)
+		}
+		var n int
+		if c.until > 0 {
+			n, err = q.RedriveUntil(ctx, filter, time.Now().Add(time.Duration(c.until)))
+		} else {
+			n, err = q.Redrive(ctx, filter)
+		}
+		refused := 0
+		if passed := (*deliveryqueue.DeadlinePassedError)(nil); errors.As(err, &passed) {
+			refused = passed.N
+			faults++
+			fmt.Fprintf(c.Err, "%s %s not delivered again: the deadline has passed, and --deadline gives another\n",
+				term.NewPalette(c.Streams, c.Err).Bad("✗"), printer.Plural(refused, "dead letter", ""))
+		} else if err != nil {
 			return c.listError(ctx, err)
 		}
-		text := "dry run: none would be delivered again"
-		if l.printed > 0 {
-			text = "\ndry run: " + printer.Grouped(l.printed) + " would be delivered again"
+		text := printer.Plural(n, "dead letter", "") + " will be delivered again"
+		if !c.json {
+			return unlessFaults(c.done(text), faults)
 		}
-		return unlessFaults(l.end(text), faults)
-	}
-	var n int
-	if c.until > 0 {
-		n, err = q.RedriveUntil(ctx, filter, time.Now().Add(time.Duration(c.until)))
-	} else {
-		n, err = q.Redrive(ctx, filter)
-	}
-	refused := 0
-	if passed := (*deliveryqueue.DeadlinePassedError)(nil); errors.As(err, &passed) {
-		refused = passed.N
-		faults++
-		fmt.Fprintf(c.Err, "%s %s not delivered again: the deadline has passed, and --deadline gives another\n",
-			term.NewPalette(c.Streams, c.Err).Bad("✗"), printer.Plural(refused, "dead letter", ""))
-	} else if err != nil {
-		return c.listError(ctx, err)
-	}
-	if c.json {
 		err = term.NewEncoder(c.Out).Encode(struct {
 			Redriven int `json:"redriven"`
 			Refused  int `json:"refused,omitempty"` // because their deadlines have passed
 		}{n, refused})
-	} else {
-		text := printer.Plural(n, "dead letter", "") + " will be delivered again"
-		_, err = fmt.Fprintf(c.Out, "%s %s\n", term.NewPalette(c.Streams, c.Out).Good("✓"), text)
-	}
-	if err != nil {
-		err = fmt.Errorf("%s will be delivered again, but that could not be printed: %w",
-			printer.Plural(n, "dead letter", ""), err)
-	}
-	return unlessFaults(cli.Failed(err), faults)
+		if err != nil {
+			err = fmt.Errorf("%s, but that could not be printed: %w", text, err)
+		}
+		return unlessFaults(cli.Failed(err), faults)
+	})
 }
 
 // unlessFaults returns err or, if it is nil, an error if there were faults, which
@@ -132,15 +123,12 @@ func (c *command) cancel(ctx context.Context, args []string) error {
 	case flags.State == deliveryqueue.Delivered || flags.State == deliveryqueue.Canceled:
 		return fmt.Errorf("--state is %q; it must be waiting, running or dead", flags.State)
 	}
-	q, err := c.open(ctx, false, deliveryqueue.Config{})
-	if err != nil {
-		return err
-	}
-	defer q.Close()
-	if len(ids) == 0 {
-		return c.cancelAll(ctx, q, flags)
-	}
-	return c.cancelIDs(ctx, q, ids)
+	return c.inStore(ctx, func(q *deliveryqueue.Queue) error {
+		if len(ids) == 0 {
+			return c.cancelAll(ctx, q, flags)
+		}
+		return c.cancelIDs(ctx, q, ids)
+	})
 }
 
 // cancelAll cancels the deliveries that a filter selects.
@@ -156,27 +144,18 @@ func (c *command) cancelAll(ctx context.Context, q *deliveryqueue.Queue, filter 
 				return c.listError(ctx, err)
 			}
 		}
-		text := "dry run: none would be canceled"
-		if l.printed > 0 {
-			text = "\ndry run: " + printer.Grouped(l.printed) + " would be canceled"
-		}
-		return l.end(text)
+		return l.endDry("canceled")
 	}
 	n, err := q.CancelAll(ctx, filter)
 	if err != nil {
 		return c.listError(ctx, err)
 	}
-	text := printer.Plural(n, "delivery", "deliveries") + " canceled"
-	if _, err := fmt.Fprintf(c.Out, "%s %s\n", term.NewPalette(c.Streams, c.Out).Good("✓"), text); err != nil {
-		return cli.Failed(fmt.Errorf("%s, but that could not be printed: %w", text, err))
-	}
-	return nil
+	return c.done(printer.Plural(n, "delivery", "deliveries") + " canceled")
 }
 
 // cancelIDs cancels deliveries, and reports each.
 func (c *command) cancelIDs(ctx context.Context, q *deliveryqueue.Queue, ids []int64) error {
 	faults := 0
-	palette := term.NewPalette(c.Streams, c.Out)
 	for _, id := range ids {
 		switch err := q.Cancel(ctx, id); {
 		case ctx.Err() != nil:
@@ -196,8 +175,8 @@ func (c *command) cancelIDs(ctx context.Context, q *deliveryqueue.Queue, ids []i
 				text = "canceled, unless the attempt in progress succeeds or is the last"
 			}
 		}
-		if _, err := fmt.Fprintf(c.Out, "%s %d: %s\n", palette.Good("✓"), id, text); err != nil {
-			return cli.Failed(fmt.Errorf("%d: %s, but that could not be printed: %w", id, text, err))
+		if err := c.done(fmt.Sprintf("%d: %s", id, text)); err != nil {
+			return err
 		}
 	}
 	return unlessFaults(nil, faults)

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/awsretry-deliver/internal/printer"
 	"example.com/awsretry/cmd/internal/attempts"
 	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/deliveryqueue"
 )
@@ -19,9 +20,9 @@ import (
 // a progress bar below the lines.
 type report struct {
 	*printer.Printer
+	line      func(awsretry.Attempt) // writes the record of an attempt as JSON
 	command   *command
 	config    deliveryqueue.Config
-	stop      context.CancelCauseFunc // ends the work
 	delivered int
 	dead      int
 	retries   int
@@ -40,15 +41,13 @@ var reportColumns = []term.Column{
 }
 
 func newReport(c *command, config deliveryqueue.Config, stop context.CancelCauseFunc) *report {
-	r := &report{Printer: printer.New(c.Streams, c.json, reportColumns), command: c, config: config, stop: stop}
+	r := &report{Printer: printer.New(c.Streams, c.Out, c.json, reportColumns), command: c, config: config}
+	r.Stop = stop
+	r.line = attempts.JSON(r.Out, func(a awsretry.Attempt) []slog.Attr {
+		return []slog.Attr{slog.String("idempotency_key", a.Request.Header.Get("Idempotency-Key"))}
+	})
 	r.AddBar(1)
 	return r
-}
-
-func (r *report) hasBar() bool {
-	r.Lock()
-	defer r.Unlock()
-	return r.Bar != nil
 }
 
 // begin prints what the store has, and how it is worked.
@@ -56,12 +55,12 @@ func (r *report) begin(s deliveryqueue.Stats) {
 	if r.JSON != nil {
 		return
 	}
-	r.Lock()
-	defer r.Unlock()
-	defer r.CheckReader(r.stop)
-	r.Begin(r.command.storeName()+": "+summary(s),
-		fmt.Sprintf("%s at a time, of %v at most; a stop takes %v at most, and 5s for what is cut off then",
-			printer.Plural(r.config.Workers, "attempt", ""), r.config.AttemptTimeout, r.config.StopTimeout))
+	r.Do(func() {
+		r.Begin(r.command.storeName()+": "+summary(s),
+			fmt.Sprintf("%s at a time, of %v at most; a stop takes %v at most, and 5s for what is cut off then",
+				printer.Plural(r.config.Workers, "attempt", ""), r.config.AttemptTimeout, r.config.StopTimeout))
+		r.Header()
+	})
 }
 
 // summary says how many deliveries there are that have not ended well.
@@ -76,15 +75,12 @@ func summary(s deliveryqueue.Stats) string {
 // progress shows in the bar how many deliveries have ended, and how many there
 // are.
 func (r *report) progress(s deliveryqueue.Stats) {
-	r.Lock()
-	defer r.Unlock()
-	if r.Bar == nil {
-		return
-	}
-	ended := r.delivered + r.dead
-	r.Bar.ChangeMax(max(ended+s.Waiting+s.Running, 1))
-	r.Bar.Describe(summary(s))
-	r.Bar.Set(ended)
+	r.Do(func() {
+		ended := r.delivered + r.dead
+		r.Bar.ChangeMax(max(ended+s.Waiting+s.Running, 1))
+		r.Bar.Describe(summary(s))
+		r.Bar.Set(ended)
+	})
 }
 
 // stopping prints why the work does not stop at once.
@@ -97,10 +93,9 @@ func (r *report) stopping(why error) {
 }
 
 // attempt reports an attempt. It is an observer.
-func (r *report) attempt(a awsretry.Attempt) {
-	r.Lock()
-	defer r.Unlock()
-	defer r.CheckReader(r.stop)
+func (r *report) attempt(a awsretry.Attempt) { r.Do(func() { r.row(a) }) }
+
+func (r *report) row(a awsretry.Attempt) {
 	var result string
 	color := r.Palette.Bad
 	switch {
@@ -117,10 +112,9 @@ func (r *report) attempt(a awsretry.Attempt) {
 		result = "dead: " + string(a.Stop)
 	}
 	if r.JSON != nil {
-		r.JSON.Encode(attempts.NewRecord(a))
+		r.line(a)
 		return
 	}
-	r.ClearBar()
 	address := term.URL(a.Request.URL)
 	if detail := attempts.Details(a); detail != "" && a.Class != awsretry.Success {
 		address += "  " + term.OneLine(detail)
@@ -134,67 +128,48 @@ func (r *report) attempt(a awsretry.Attempt) {
 		color(result),
 		address,
 	)
-	if r.Bar != nil {
-		r.Bar.RenderBlank()
-	}
 }
 
 // end reports the results of the work, and returns the error with the
 // exit status. why is why the work ended, and err that of Run and of counting
 // what is left: after is nil if that failed.
 func (r *report) end(why error, before deliveryqueue.Stats, after *deliveryqueue.Stats, err error) error {
-	r.Lock()
-	defer r.Unlock()
-	r.RemoveBar()
-	interrupted := r.command.work.untilEmpty && !errors.Is(why, errEmpty)
+	untilEmpty := r.command.work.untilEmpty
+	interrupted := untilEmpty && !errors.Is(why, errEmpty)
 	newDead := r.dead
 	if after != nil {
 		newDead = max(newDead, after.Dead-before.Dead) // rows that cannot be read have no attempt
 	}
-	verdict := fmt.Sprintf("%s delivered, %s, %s",
-		printer.Grouped(r.delivered), printer.Plural(newDead, "new dead letter", ""), printer.Plural(r.retries, "retry", "retries"))
+	verdict := fmt.Sprintf("%s delivered, %s, %s", printer.Grouped(r.delivered),
+		printer.Plural(newDead, "new dead letter", ""), printer.Plural(r.retries, "retry", "retries"))
 	if after != nil {
 		verdict += "; in the store: " + summary(*after)
 	}
+	fault := ""
 	if err != nil {
-		verdict += "; " + storeText(err)
+		fault = storeText(err)
+		verdict += "; " + fault
 	}
-	r.conclude(verdict, after, newDead, interrupted, err)
+	status := 0
 	switch {
-	case r.Out.Err != nil:
-		return r.Err(verdict)
 	case err != nil || interrupted:
-		return cli.Reported(cli.Failure)
-	case r.command.work.untilEmpty && newDead > 0:
-		return cli.Reported(cli.HTTPError)
+		status = cli.Failure
+	case untilEmpty && newDead > 0:
+		status = cli.HTTPError
 	}
-	return nil
-}
-
-// conclude prints the last line. The caller must hold the lock.
-func (r *report) conclude(verdict string, after *deliveryqueue.Stats, newDead int, interrupted bool, err error) {
-	if r.JSON != nil {
-		text, left := "", (*counts)(nil)
-		if err != nil {
-			text = storeText(err)
+	return r.End(struct {
+		Delivered   int     `json:"delivered"`
+		NewDead     int     `json:"new_dead"`
+		Retries     int     `json:"retries"`
+		Store       *counts `json:"store,omitempty"`
+		Interrupted bool    `json:"interrupted"`
+		Error       string  `json:"error,omitempty"`
+	}{r.delivered, newDead, r.retries, (*counts)(after), interrupted, fault}, func() {
+		text := verdict
+		if interrupted {
+			text = "interrupted: " + text
 		}
-		if after != nil {
-			c := counts(*after)
-			left = &c
-		}
-		r.JSON.Encode(struct {
-			Delivered   int     `json:"delivered"`
-			NewDead     int     `json:"new_dead"`
-			Retries     int     `json:"retries"`
-			Store       *counts `json:"store,omitempty"`
-			Interrupted bool    `json:"interrupted"`
-			Error       string  `json:"error,omitempty"`
-		}{r.delivered, newDead, r.retries, left, interrupted, text})
-		return
-	}
-	if interrupted {
-		verdict = "interrupted: " + verdict
-	}
-	fmt.Fprintln(r.Out)
-	r.Conclude(err == nil && !interrupted && (!r.command.work.untilEmpty || newDead == 0), verdict)
+		fmt.Fprintln(r.Out)
+		r.Conclude(status == 0, text, "")
+	}, verdict, status)
 }

@@ -41,6 +41,25 @@ func (c *command) open(ctx context.Context, create bool, config deliveryqueue.Co
 	return nil, c.storeError(err)
 }
 
+// inStore calls f with the store.
+func (c *command) inStore(ctx context.Context, f func(*deliveryqueue.Queue) error) error {
+	q, err := c.open(ctx, false, deliveryqueue.Config{})
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	return f(q)
+}
+
+// done prints what has been done, on a line with a mark.
+func (c *command) done(text string) error {
+	_, err := fmt.Fprintf(c.Out, "%s %s\n", term.NewPalette(c.Streams, c.Out).Good("✓"), text)
+	if err != nil {
+		return cli.Failed(fmt.Errorf("%s, but that could not be printed: %w", text, err))
+	}
+	return nil
+}
+
 // checkStore returns an error for what is not the name of a store. It shows
 // what is left of a URL or a connection string without a password.
 func checkStore(name string, create bool) error {

@@ -71,7 +71,7 @@ const countRest = 20
 // countTimeout is how long counting what is left may take.
 const countTimeout = 5 * time.Second
 
-func (c *command) runWork(ctx context.Context) error {
+func (c *command) runWork(ctx context.Context, _ []string) error {
 	// SIGPIPE or SIGHUP would end the process in the middle of attempts, which
 	// would then be made again. SIGPIPE cannot end ctx, because connections
 	// raise it too.
@@ -126,7 +126,7 @@ func (c *command) left(ctx context.Context, q *deliveryqueue.Queue) (*deliveryqu
 func (c *command) count(
 	ctx context.Context, q *deliveryqueue.Queue, report *report, stop context.CancelCauseFunc,
 ) {
-	if !c.work.untilEmpty && !report.hasBar() {
+	if !c.work.untilEmpty && report.Bar == nil {
 		return
 	}
 	ticker := time.NewTicker(countInterval)
@@ -141,7 +141,7 @@ func (c *command) count(
 				return
 			}
 		}
-		if began := time.Now(); err == nil && report.hasBar() && !began.Before(next) {
+		if began := time.Now(); err == nil && report.Bar != nil && !began.Before(next) {
 			var s deliveryqueue.Stats
 			if s, err = q.Stats(ctx); err == nil {
 				report.progress(s)

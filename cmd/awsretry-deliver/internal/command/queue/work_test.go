@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/awsretry/cmd/internal/attempts"
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
 )
@@ -57,9 +56,13 @@ func TestWork(t *testing.T) {
 	terminal := clitest.Shell{Terminals: []string{"stdout", "stderr"}, Width: 60}
 	got = run(t, terminal, db, "work", "--json", "--until-empty")
 	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
-	var first attempts.Record
+	var first struct {
+		Key    string   `json:"idempotency_key"`
+		Status int      `json:"status"`
+		Delay  *float64 `json:"delay_ms"`
+	}
 	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || len(lines) != 4 || got.Err != "" ||
-		first.IdempotencyKey != "key/br" || first.Status != 503 || first.DelayMS == nil {
+		first.Key != "key/br" || first.Status != 503 || first.Delay == nil {
 		t.Errorf("%v, %+v:\n%s%s", err, first, got.Out, got.Err)
 	}
 	const sum = `{"delivered":0,"new_dead":1,"retries":2,` +

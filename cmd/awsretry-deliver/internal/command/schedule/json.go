@@ -7,7 +7,7 @@ import (
 	"example.com/awsretry/delivery"
 )
 
-func writeJSON(w io.Writer, p *plan, all bool) error {
+func writeJSON(w io.Writer, p *plan) error {
 	type pauses struct {
 		First   int     `json:"first_retry"`
 		Last    int     `json:"last_retry"`
@@ -30,7 +30,7 @@ func writeJSON(w io.Writer, p *plan, all bool) error {
 	}{p.file.Policy, p.file.Raw, p.retries(), p.retries() + 1, nil}
 	for i, f := range p.functions {
 		s := schedule{Function: f, Allowed: !p.refused[i], Total: p.total(i).Seconds(), Pauses: []pauses{}}
-		for line := range p.lines(all) {
+		for line := range p.lines() {
 			s.Pauses = append(s.Pauses, pauses{
 				line.first, line.last, line.phase, line.pauses[i].Seconds(), line.total(i, line.last).Seconds(),
 			})

@@ -13,7 +13,6 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"example.com/awsretry/delivery"
@@ -23,28 +22,17 @@ import (
 const (
 	pictureWidth  = 8 * vg.Inch
 	pictureHeight = 4.5 * vg.Inch
-	pictureDPI    = 192 // of a PNG
 	textSize      = 12
 )
 
 // A picture draws the pauses of a plan against the number of the retry.
 type picture struct {
 	plan   *plan
-	shown  int // how many of the retries
 	series []*series
 }
 
-// A plan is drawn whole, unless it ends with very many equal pauses.
-const (
-	mostShown = 100 // the most retries that Amazon SNS allows a policy
-	tailShown = 25  // retries of a post-backoff phase that is not drawn whole
-)
-
 func newPicture(p *plan) *picture {
-	pic := &picture{plan: p, shown: p.retries()}
-	if n := *p.file.Policy.HealthyRetryPolicy.NumMaxDelayRetries; pic.shown > mostShown {
-		pic.shown -= max(n-tailShown, 0)
-	}
+	pic := &picture{plan: p}
 	if len(p.functions) > 1 {
 		pic.compare()
 	} else {
@@ -57,7 +45,7 @@ func newPicture(p *plan) *picture {
 func (pic *picture) each(f func(x float64, r *run)) {
 	for i := range pic.plan.runs {
 		r := &pic.plan.runs[i]
-		for n := r.first; n <= min(r.last, pic.shown); n++ {
+		for n := r.first; n <= r.last; n++ {
 			f(float64(n), r)
 		}
 	}
@@ -128,7 +116,7 @@ func (pic *picture) text() svgfile.Text {
 }
 
 func (pic *picture) title() string {
-	if pic.shown == 0 {
+	if pic.plan.retries() == 0 {
 		return "A delivery policy without retries"
 	}
 	shortest, longest := time.Duration(math.MaxInt64), time.Duration(0)
@@ -150,14 +138,6 @@ func (pic *picture) title() string {
 	return title + fmt.Sprintf(", %g s to %g s apart", shortest.Seconds(), longest.Seconds())
 }
 
-func (pic *picture) xLabel() string {
-	if n := pic.plan.retries(); n > pic.shown {
-		return fmt.Sprintf("Number of the retry (the first %s of %s; the others go on alike)",
-			grouped(pic.shown), grouped(n))
-	}
-	return "Number of the retry"
-}
-
 // draw draws onto a canvas of pictureWidth and pictureHeight.
 func (pic *picture) draw(canvas vg.CanvasSizer) {
 	style := text.Style{
@@ -172,9 +152,9 @@ func (pic *picture) draw(canvas vg.CanvasSizer) {
 			highest = max(highest, at.Y)
 		}
 	}
-	p.X.Min, p.X.Max = 1, max(float64(pic.shown), 2)
+	p.X.Min, p.X.Max = 1, max(float64(pic.plan.retries()), 2)
 	p.Y.Min, p.Y.Max = 0, max(highest, 1)
-	p.X.Label.Text, p.Y.Label.Text = pic.xLabel(), "Pause before the retry (seconds)"
+	p.X.Label.Text, p.Y.Label.Text = "Number of the retry", "Pause before the retry (seconds)"
 	p.X.Padding, p.Y.Padding = vg.Points(8), vg.Points(8)
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Label.TextStyle.Font, axis.Label.TextStyle.Color = style.Font, style.Color
@@ -233,11 +213,4 @@ func writeSVG(w io.Writer, p *plan) error {
 	pic := newPicture(p)
 	pic.draw(canvas)
 	return svgfile.Write(w, canvas, darkPage, pic.text())
-}
-
-func writePNG(w io.Writer, p *plan) error {
-	canvas := vgimg.NewWith(vgimg.UseWH(pictureWidth, pictureHeight), vgimg.UseDPI(pictureDPI))
-	newPicture(p).draw(canvas)
-	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
-	return err
 }

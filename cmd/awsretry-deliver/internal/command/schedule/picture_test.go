@@ -1,12 +1,7 @@
 package schedule
 
 import (
-	"bytes"
-	"image"
-	"image/color"
-	"image/png"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,28 +27,6 @@ func TestPictureIsCurrent(t *testing.T) {
 	}
 }
 
-func TestPNG(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "picture")
-	if got := (clitest.Shell{}).Run(t, New, "schedule", "--png", name, "--compare", example); got.Out == "" {
-		t.Fatalf("%+v, want a table", got)
-	}
-	picture := clitest.Must[image.Image](t)(png.Decode(bytes.NewReader(clitest.Must[[]byte](t)(os.ReadFile(name)))))
-	if size := picture.Bounds().Size(); size.X != 1536 || size.Y != 864 {
-		t.Errorf("the picture has %v pixels", size)
-	}
-	pixels := map[color.Color]int{}
-	for x := 0; x < 1536; x += 3 {
-		for y := 0; y < 864; y += 3 {
-			pixels[picture.At(x, y)]++
-		}
-	}
-	for _, c := range []color.Color{blue, vermillion, green, purple} {
-		if pixels[c] < 100 {
-			t.Errorf("%d pixels of every ninth are %v", pixels[c], c)
-		}
-	}
-}
-
 // Every pause has its mark, and so has the legend. TestPictureIsCurrent shows that
 // the marks are in their places.
 func TestPictureMarks(t *testing.T) {
@@ -66,7 +39,6 @@ func TestPictureMarks(t *testing.T) {
 			"Number of the retry<"},
 		{"--compare " + policies + "/sns-example.json",
 			map[string]int{"009E73": 10, "D55E00": 10, "0072B2": 10, "CC79A7": 10, "888888": 40}, "other phases"},
-		{"--aws-managed", map[string]int{"CC79A7": tailShown}, "the first 40 of 100,015"},
 	} {
 		got := svgOf(t, "", strings.Fields(c.args)...)
 		for hue, n := range c.marks {

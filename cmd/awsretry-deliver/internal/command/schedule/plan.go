@@ -39,8 +39,7 @@ type phase struct {
 	retries int
 }
 
-// A run is retries of one phase in a row that follow equal pauses. So a plan of
-// 100,000 retries is short.
+// A run is retries of one phase in a row that follow equal pauses.
 type run struct {
 	first, last int // retry, from 1
 	phase       string
@@ -143,12 +142,12 @@ func (p *plan) phaseTotal(name string) (sum time.Duration) {
 // A longer run than this is shown as one line.
 const longRun = 10
 
-// lines yields the runs as they are shown: a long run whole, unless all is set,
-// and the others a retry at a time.
-func (p *plan) lines(all bool) iter.Seq[run] {
+// lines yields the runs as they are shown: a long run whole, and the others a
+// retry at a time.
+func (p *plan) lines() iter.Seq[run] {
 	return func(yield func(run) bool) {
 		for _, r := range p.runs {
-			if r.last-r.first >= longRun && !all {
+			if r.last-r.first >= longRun {
 				if !yield(r) {
 					return
 				}

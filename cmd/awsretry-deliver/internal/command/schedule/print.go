@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
 	"example.com/awsretry/cmd/internal/term"
@@ -21,7 +20,6 @@ type printer struct {
 	palette term.Palette
 	width   int // as of term.Table
 	plan    *plan
-	all     bool
 }
 
 func (pr *printer) say(format string, args ...any) {
@@ -40,7 +38,7 @@ func (pr *printer) print() {
 		pr.say("%s, by each backoff function (the policy's is %s)",
 			retries, p.file.Policy.HealthyRetryPolicy.BackoffFunction)
 	default:
-		pr.say("%s, %s of pauses without jitter", retries, term.Days(p.total(0).Round(time.Second)))
+		pr.say("%s, %s of pauses without jitter", retries, p.total(0).Round(time.Second).String())
 	}
 	pr.otherRules()
 	if n == 0 {
@@ -96,9 +94,9 @@ func (pr *printer) phases() {
 				pauses += ", " + string(retry.BackoffFunction)
 			}
 		}
-		row := []string{phase.name, grouped(phase.retries), pauses}
+		row := []string{phase.name, strconv.Itoa(phase.retries), pauses}
 		if single {
-			row = append(row, term.Days(p.phaseTotal(phase.name).Round(time.Second)))
+			row = append(row, p.phaseTotal(phase.name).Round(time.Second).String())
 		}
 		rows = append(rows, row)
 	}
@@ -120,12 +118,12 @@ func (pr *printer) pauses() {
 		{Title: "TOTAL", Right: true},
 	}
 	pr.table(columns, func(yield func([]string) bool) {
-		for line := range pr.plan.lines(pr.all) {
+		for line := range pr.plan.lines() {
 			pause := pauseText(line.pauses[0], decimals)
 			if n := line.last - line.first + 1; n > 1 {
-				pause = grouped(n) + " × " + pause
+				pause = strconv.Itoa(n) + " × " + pause
 			}
-			if !yield([]string{retryNumbers(line), line.phase, pause, term.Days(line.total(0, line.last))}) {
+			if !yield([]string{retryNumbers(line), line.phase, pause, line.total(0, line.last).Round(time.Millisecond).String()}) {
 				return
 			}
 		}
@@ -142,7 +140,7 @@ func (pr *printer) comparison() {
 	}
 	own := slices.Index(p.functions, p.file.Policy.HealthyRetryPolicy.BackoffFunction)
 	pr.table(columns, func(yield func([]string) bool) {
-		for line := range p.lines(pr.all) {
+		for line := range p.lines() {
 			row := []string{retryNumbers(line), line.phase}
 			for i, pause := range line.pauses {
 				cell := pauseText(pause, decimals)
@@ -172,7 +170,7 @@ func (pr *printer) totals() []string {
 		if pr.plan.refused[i] {
 			color = pr.palette.Bad
 		}
-		row = append(row, color(term.Days(pr.plan.total(i).Round(time.Second))))
+		row = append(row, color(pr.plan.total(i).Round(time.Second).String()))
 	}
 	return row
 }
@@ -192,12 +190,10 @@ func (p *plan) decimals() int {
 
 func retryNumbers(line run) string {
 	if line.first == line.last {
-		return grouped(line.first)
+		return strconv.Itoa(line.first)
 	}
-	return grouped(line.first) + "–" + grouped(line.last)
+	return strconv.Itoa(line.first) + "–" + strconv.Itoa(line.last)
 }
-
-func grouped(n int) string { return humanize.Comma(int64(n)) }
 
 // pauseText returns a pause in seconds, so that the pauses of a column compare
 // at a glance.

@@ -39,7 +39,7 @@ leads to a warning.`,
 		Args: cli.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			for _, warning := range settings.MissingFiles(s.Getenv) {
-				s.Warn("awsretry config", warning)
+				s.Warn("awsretry config", warning, false)
 			}
 			resolved, err := awsretry.Source{Profile: profile.Value, Getenv: s.Getenv}.Resolve()
 			if err != nil {

@@ -161,15 +161,7 @@ func (c *command) warnMissingFiles() {
 	}
 }
 
-func (c *command) warn(warning string) {
-	if !c.json {
-		c.Warn("awsretry get", warning)
-		return
-	}
-	term.NewEncoder(c.Err).Encode(struct {
-		Warning string `json:"warning"`
-	}{warning})
-}
+func (c *command) warn(warning string) { c.Warn("awsretry get", warning, c.json) }
 
 // unsent returns err as a usage error, since nothing was sent, unless ctx has
 // ended.

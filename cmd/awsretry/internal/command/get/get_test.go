@@ -52,12 +52,14 @@ func TestTranscript(t *testing.T) {
 // mask replaces the times in a report.
 func mask(printed string) string {
 	for pattern, with := range map[string]string{
-		`(?m)^(  \d.{22}).{7}`:   "$1   TIME", // the column keeps its width
-		`, [\d.]+[mµ]?s\n`:       ", TIME\n",
-		`\d\.\d/s`:               "N.N/s",
-		`"start":"\d{4}-[^"]*Z"`: `"start":"TIME"`,
-		`"elapsed_ms":[\d.]+`:    `"elapsed_ms":"TIME"`,
-		`"delay_ms":[\d.]+`:      `"delay_ms":"TIME"`,
+		`(?m)^(  \d.{22}).{7}`:          "$1   TIME", // the column keeps its width
+		`, [\d.]+[mµ]?s\n`:              ", TIME\n",
+		`\d\.\d/s`:                      "N.N/s",
+		`"time":"[^"]*"`:                `"time":"TIME"`,
+		`"(elapsed|delay)_ms":[\d.]+`:   `"${1}_ms":"TIME"`,
+		`,"late_ms":[\d.]+`:             "",
+		`"call":"\w+"`:                  `"call":"CALL"`,
+		`"partition":"127.0.0.1:\d\d+"`: `"partition":"HOST"`,
 	} {
 		printed = regexp.MustCompile(pattern).ReplaceAllString(printed, with)
 	}

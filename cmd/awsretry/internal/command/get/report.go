@@ -2,9 +2,10 @@ package get
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/cmd/internal/attempts"
 	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/internal/redact"
 )
@@ -22,15 +24,13 @@ import (
 // A report prints on standard error what happens to one request: a table and a
 // verdict, or lines of JSON.
 type report struct {
-	term.Streams
+	*printer.Printer
 	transport *awsretry.Transport
 	settings  awsretry.Settings
-	req       *http.Request
 	partition string
-	json      *json.Encoder // nil: for people
-	palette   term.Palette
-	table     *attempts.Table // nil: JSON
-	judged    bool            // a verdict has been printed
+	observed  func(awsretry.Attempt) // prints an attempt
+	table     *attempts.Table        // nil: JSON
+	judged    bool                   // a verdict has been printed
 	start     time.Time
 	made      int // attempts
 	last      awsretry.Attempt
@@ -38,24 +38,21 @@ type report struct {
 
 func newReport(s term.Streams, t *awsretry.Transport, settings awsretry.Settings, req *http.Request,
 	asJSON bool) *report {
-	r := &report{Streams: s, transport: t, settings: settings, req: req, partition: strings.ToLower(req.URL.Host),
-		start: time.Now()}
-	if t.Partition != nil {
-		r.partition = t.Partition(req)
-	}
+	r := &report{Printer: printer.New(s, s.Err, asJSON, nil), transport: t, settings: settings,
+		partition: strings.ToLower(req.URL.Host), start: time.Now()}
 	if asJSON {
-		r.json = term.NewEncoder(s.Err)
+		r.observed = attempts.JSON(s.Err, r.more)
 		return r
 	}
-	r.palette = term.NewPalette(s, s.Err)
 	r.table = &attempts.Table{
 		W:        s.Err,
-		Palette:  r.palette,
+		Palette:  r.Palette,
 		Width:    s.TableWidth(s.Err),
 		Adaptive: t.Mode == awsretry.Adaptive,
 		State:    func() (awsretry.State, bool) { return t.State(r.partition) },
 	}
-	fmt.Fprintf(s.Err, "%s\n%s\n\n", r.palette.Bold(req.Method+" "+term.URL(req.URL)), r.palette.Faint(r.rules()))
+	r.observed = r.table.Row
+	r.Begin(req.Method+" "+term.URL(req.URL), r.rules())
 	return r
 }
 
@@ -81,9 +78,6 @@ func (r *report) rules() string {
 	if r.transport.AttemptTimeout > 0 {
 		text += fmt.Sprintf(" of %v", r.transport.AttemptTimeout)
 	}
-	if r.transport.Partition != nil {
-		text += fmt.Sprintf(", partition %q", r.partition)
-	}
 	return text
 }
 
@@ -91,46 +85,50 @@ func (r *report) rules() string {
 func (r *report) observe(a awsretry.Attempt) {
 	r.last = a
 	r.made++
-	if r.json == nil {
-		r.table.Row(a)
-		return
+	r.observed(a)
+}
+
+// more returns what the line of an attempt has beside its record.
+func (r *report) more(a awsretry.Attempt) (attrs []slog.Attr) {
+	if a.Response != nil {
+		if to := attempts.Location(a.Response); to != "" {
+			attrs = append(attrs, slog.String("location", to))
+		}
 	}
-	state, _ := r.transport.State(r.partition)
-	r.json.Encode(attempts.NewRecord(a).WithState(state))
+	state, known := r.transport.State(r.partition)
+	if known && state.Tokens != math.MaxInt {
+		attrs = append(attrs, slog.Int("tokens", state.Tokens))
+	}
+	if state.Limited {
+		attrs = append(attrs, slog.Float64("send_rate_per_second", state.SendRate))
+	}
+	return attrs
 }
 
 // broke reports that the body broke off at an offset. total is the length of the
 // body, or -1 if that is unknown.
 func (r *report) broke(offset, total int64, err error) {
 	why := term.OneLine(redact.Error(err))
-	if r.json != nil {
-		r.json.Encode(struct {
-			Break  string `json:"break"`
-			Offset int64  `json:"offset_bytes"`
-		}{why, offset})
+	if r.Object(map[string]any{"break": why, "offset": offset}) {
 		return
 	}
 	at := humanize.Bytes(uint64(offset))
 	if total >= 0 {
 		at += " of " + humanize.Bytes(uint64(total))
 	}
-	fmt.Fprintf(r.Err, "     %s\n", r.palette.Warn("broke off at "+at+": "+why))
+	fmt.Fprintf(r.Err, "     %s\n", r.Palette.Warn("broke off at "+at+": "+why))
 }
 
 // continues reports that the body goes on with what an earlier get has left.
 func (r *report) continues(offset int64) {
-	if r.json != nil {
-		r.json.Encode(struct {
-			Continues int64 `json:"continues_at_bytes"`
-		}{offset})
-		return
+	if !r.Object(map[string]any{"continues_at_bytes": offset}) {
+		fmt.Fprintf(r.Err, "     continues at %s, where an earlier get has ended\n", humanize.Bytes(uint64(offset)))
 	}
-	fmt.Fprintf(r.Err, "     continues at %s, where an earlier get has ended\n", humanize.Bytes(uint64(offset)))
 }
 
 // response reports the response, and how many attempts it took.
 func (r *report) response(resp *http.Response) {
-	if r.json != nil {
+	if r.JSON != nil {
 		return
 	}
 	text := fmt.Sprint(resp.StatusCode)
@@ -169,9 +167,9 @@ func (r *report) noResponse(err error) error {
 		why = ended.Error()
 	}
 	switch {
-	case r.json != nil:
+	case r.JSON != nil:
 		if isEnded || r.last.Err == nil || r.last.Stop != stop { // the record of the last attempt does not say it
-			r.jsonFault(why)
+			r.Object(map[string]any{"error": why})
 		}
 	case errors.Is(err, cli.ErrInterrupted):
 		r.verdict(false, why+r.after(number), "")
@@ -211,23 +209,15 @@ func (r *report) brokenBody(err error) (why string, cause error) {
 // known, no attempt continues it.
 func (r *report) bodyFault(why, format string, args ...any) error {
 	text := term.OneLine(fmt.Sprintf(format, args...))
-	if r.json != nil {
-		r.jsonFault(text)
-	} else {
+	if !r.Object(map[string]any{"error": text}) {
 		r.verdict(false, text, why)
 	}
 	return cli.Reported(cli.Failure)
 }
 
-func (r *report) jsonFault(text string) {
-	r.json.Encode(struct {
-		Error string `json:"error"`
-	}{text})
-}
-
 // notSaved reports that the body is not in the file, and where it is.
 func (r *report) notSaved(path string) {
-	if r.json == nil {
+	if r.JSON == nil {
 		fmt.Fprintf(r.Err,
 			"  nothing is written to %s, which only a successful 2xx replaces: the body goes to standard output\n",
 			term.OneLine(path))
@@ -237,40 +227,27 @@ func (r *report) notSaved(path string) {
 // complete reports the size of the body, the file that has it, "" for standard
 // output, and what d has seen. Without a file and a d there is nothing to say.
 func (r *report) complete(path string, size int64, d *download) {
-	if r.json != nil {
-		if d != nil {
-			r.json.Encode(struct {
-				Bytes  int64 `json:"bytes"`
-				Breaks int   `json:"breaks"`
-			}{size, d.breaks})
-		}
-		return
-	}
 	text := english.Plural(int(size), "byte", "")
 	if path != "" {
 		text += " written to " + term.OneLine(path)
 	}
 	if d != nil {
+		if r.Object(map[string]any{"bytes": size, "breaks": d.breaks}) {
+			return
+		}
 		text += ", " + english.Plural(d.breaks, "break", "")
 	}
-	if path != "" || d != nil {
+	if r.JSON == nil && (path != "" || d != nil) {
 		fmt.Fprintf(r.Err, "  %s\n", text)
 	}
 }
 
 func (r *report) verdict(good bool, text, why string) {
-	mark := r.palette.Bad("✗")
-	if good {
-		mark = r.palette.Good("✓")
-	}
 	if r.table.Begun() && !r.judged {
 		fmt.Fprintln(r.Err)
 	}
 	r.judged = true
-	fmt.Fprintf(r.Err, "%s %s\n", mark, r.palette.Bold(text))
-	for line := range strings.Lines(why) {
-		fmt.Fprintf(r.Err, "  %s\n", strings.TrimSuffix(line, "\n"))
-	}
+	r.Conclude(good, text, why)
 }
 
 // reason returns why no attempt followed, and what the user can do about it.
@@ -284,11 +261,11 @@ func (r *report) reason(a awsretry.Attempt) string {
 var reasons = map[awsretry.Stop]string{
 	awsretry.StopPermanent:   "another attempt would fail as well: the request, or what it asks for, has to change",
 	awsretry.StopMaxAttempts: "all attempts are used up (see --max-attempts)",
-	awsretry.StopQuota:       "the retry token bucket has too few tokens for another retry (see --quota)",
+	awsretry.StopQuota:       "the retry token bucket has too few tokens for another retry",
 	awsretry.StopDeadline:    "--timeout has passed, or would before the next attempt",
 	awsretry.StopCanceled:    "the request was canceled",
 	awsretry.StopBody:        "the body cannot be sent again: of standard input, 1 MiB is buffered; -d @FILE has no such limit",
 	awsretry.StopRetryAfter:  "the service asks for a longer delay than --max-retry-after allows",
-	awsretry.StopRateLimit:   "the rate limiter has no send token (--fail-fast)",
+	awsretry.StopRateLimit:   "the rate limiter has no send token",
 	awsretry.StopOuterRetry:  "its Amz-Sdk-Request header says that an AWS SDK retries it",
 }

@@ -65,7 +65,7 @@ func (d *download) body(resp *http.Response, toFile bool) io.Reader {
 		d.total = resp.ContentLength
 	}
 	r := d.report
-	if !toFile || r.json != nil || resp.ContentLength == 0 || !r.IsTerminal(r.Err) || r.Getenv("TERM") == "dumb" {
+	if !toFile || r.JSON != nil || resp.ContentLength == 0 || !r.IsTerminal(r.Err) || r.Getenv("TERM") == "dumb" {
 		return resp.Body
 	}
 	d.bar = term.NewBar(r.Err, resp.ContentLength,

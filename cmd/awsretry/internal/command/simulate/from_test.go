@@ -114,7 +114,7 @@ func TestFromErrors(t *testing.T) {
 	}{
 		{"--from " + filepath.Join(folder, "none"), "no such file", cli.Failure},
 		{"--from " + folder, folder + " is a directory", cli.Failure},
-		{"--from " + empty, "none of 1 lines is of awsretry.LogAllTo", cli.Failure},
+		{"--from " + empty, "none of 1 lines is of retrylog", cli.Failure},
 		{"--from " + recordedLog + " outage", `argument "outage" is one too many`, cli.Usage},
 		{"--from " + recordedLog + " --host b.test", `no attempt goes to the host "b.test"`, cli.Failure},
 		{"--from " + recordedLog + " --settings eager", "--settings: ", cli.Usage},

@@ -52,7 +52,7 @@ func (c *command) changed(s scenario.Scenario, stay int, given func(flag string)
 		if now := s.CallRate(); math.Abs(now-before) > before/100 {
 			c.Warn("awsretry simulate", fmt.Sprintf("--clients %d changes the load: the clients make up to %.4g calls a second"+
 				" together, instead of %.4g, because they cannot think for less than no time or more than 1h",
-				c.clients.Value, now, before))
+				c.clients.Value, now, before), false)
 		}
 	}
 	if given("rate") {

@@ -4,6 +4,8 @@ package simulate
 
 import (
 	"context"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -42,7 +44,7 @@ Scenarios are ready by name: ` + strings.Join(scenario.Names(), ", ") + `.
 --print prints one as a file, which explains every field and is a start for a
 file of your own, in YAML or JSON.
 
---from reads the JSON lines that awsretry.LogAllTo wrote, fits the clients, the
+--from reads the JSON lines that retrylog wrote, fits the clients, the
 service and the present setting to them, and compares other settings on that.
 --write keeps the scenario as a file to change. A log of more than ten minutes
 is fitted where most attempts failed; --duration is for more or less of it.
@@ -141,7 +143,7 @@ func (c *command) printScenario(name string) error {
 func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) error {
 	if slices.ContainsFunc(of.Settings, func(s scenario.Setting) bool { return s.Use == scenario.UseProfile }) {
 		for _, warning := range settings.MissingFiles(c.Getenv) {
-			c.Warn("awsretry simulate", warning)
+			c.Warn("awsretry simulate", warning, false)
 		}
 	}
 	views := c.views(typed)
@@ -187,7 +189,9 @@ func (c *command) show(result *engine.Result) error {
 }
 
 func (c *command) simulate(ctx context.Context, of scenario.Scenario) (*engine.Result, error) {
-	defer collectLess()()
+	if os.Getenv("GOGC") == "" { // it is expensive to scan many small stacks
+		defer debug.SetGCPercent(debug.SetGCPercent(200))
+	}
 	progress, done := c.progress()
 	defer done()
 	result, err := engine.Run(ctx, of, engine.Options{Getenv: c.Getenv, Progress: progress})

@@ -1,0 +1,293 @@
+package awsretry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"example.com/awsretry/internal/announced"
+	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/pacer"
+	"example.com/awsretry/internal/respbody"
+)
+
+// classify determines the error code and the class of the outcome.
+func (c *call) classify() {
+	if c.record.Err == nil {
+		c.record.Code = c.findCode()
+	}
+	c.classifyOutcome()
+}
+
+// classifyOutcome determines the class of an outcome whose error code is known.
+func (c *call) classifyOutcome() {
+	switch {
+	case c.record.Err == nil:
+		c.record.Class = c.classOf()
+	case c.caller.Ended() != nil:
+		c.record.Class, c.canceled = Permanent, true
+		if neterr.RequestCanceled(c.record.Err) {
+			c.record.Err = c.caller.Ended() // which Request.Cancel does not tell
+		}
+	case c.body.Err() != nil:
+		c.record.Class = Permanent
+	default:
+		c.record.Class = c.classOf()
+	}
+	c.record.MaybeExecuted = c.before.maybeExecuted || c.mayHaveExecuted()
+	if !c.record.Start.IsZero() {
+		c.record.Elapsed = time.Since(c.record.Start)
+	}
+}
+
+// mayHaveExecuted reports whether the attempt failed and the service may have
+// executed it.
+func (c *call) mayHaveExecuted() bool {
+	switch {
+	case c.record.Class == Success || c.record.Class == Throttled:
+		return false
+	case c.record.Err != nil:
+		return !neterr.NeverSent(c.record.Err) &&
+			(c.canceled || errors.Is(c.record.Err, context.Canceled) || errorClass(c.record.Err) != Permanent)
+	case c.fault != nil && c.record.Response.StatusCode < 400:
+		return true
+	case c.record.Response.StatusCode >= 400 && c.record.Response.StatusCode < 500:
+		return false
+	case c.record.Class == Permanent: // a Policy may return it for a server error that must not be retried
+		return DefaultPolicy(&c.record) == Transient
+	}
+	return true
+}
+
+// classOf returns the class by the policy. If the policy makes no sense, it
+// sets fault.
+func (c *call) classOf() Class {
+	policy := c.config.policy
+	if c.options.hasPolicy {
+		policy = c.options.policy
+	}
+	if policy == nil {
+		return DefaultPolicy(&c.record)
+	}
+	shown := c.record // the policy may keep the pointer; a stays on the stack
+	class := policy(&shown)
+	if class < Success || class > Throttled {
+		c.fault = fmt.Errorf(
+			"awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)
+		return Permanent
+	}
+	if class == Success && c.record.Err != nil {
+		c.fault = fmt.Errorf("awsretry: Policy returned success for an attempt without a response: %w", c.record.Err)
+		return Permanent
+	}
+	return class
+}
+
+const (
+	// codeWait limits the wait for a response body that may have an error code.
+	// If the body is slower, what came by then is searched.
+	codeWait = time.Second
+
+	// uploadWait is how long a response waits for a Read of the caller's body in
+	// progress.
+	uploadWait = 100 * time.Millisecond
+)
+
+// findCode returns the AWS error code of the response, or "". It reads a body
+// ahead that may have one or that Peek asks for, and leaves it whole and as
+// compressed as it is.
+func (c *call) findCode() string {
+	resp := c.record.Response
+	hidden := resp.StatusCode == http.StatusOK && awsproto.MayHideError(c.req)
+	failed := resp.StatusCode >= 400
+	peek := c.peekAt(resp)
+	if !failed && !hidden && peek == nil {
+		return ""
+	}
+	code := awsproto.HeaderCode(resp.Header)
+	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.retryAfter != nil || c.config.peek != nil
+	if !wanted || resp.Body == http.NoBody || !respbody.Readable(resp.Header) || !c.readsAhead() {
+		return code
+	}
+	limit, enough := awsproto.MaxErrorBody, (func([]byte) bool)(nil)
+	if hidden {
+		enough = new(awsproto.HiddenError).Impossible
+	}
+	if peek != nil {
+		limit, enough = maxPeek, peek.until(enough)
+	}
+	c.record.Response, c.ahead = respbody.Read(resp, limit, enough)
+	if !c.ahead.Ended() {
+		c.waitForCode(enough != nil)
+	}
+	c.hung = !c.ahead.Ended()
+	body := c.ahead.Plain(limit)
+	if c.config.peek != nil {
+		c.record.Body = body
+	}
+	switch {
+	case peek == nil:
+	case c.hung && c.caller.Ended() == nil:
+		c.lose(c.own.Explain(context.DeadlineExceeded))
+		return ""
+	case c.hung:
+	case peek.panicked != nil:
+		panic(peek.panicked)
+	case c.ahead.Err() != nil:
+		c.lose(c.ahead.Err())
+		return ""
+	}
+	if code == "" && (failed || hidden) {
+		code = awsproto.BodyCode(resp.Header, body)
+	}
+	return code
+}
+
+// lose discards the response, whose body broke off.
+func (c *call) lose(err error) {
+	respbody.Close(c.record.Response, c.own.Ender())
+	c.record.Response, c.record.Body, c.ahead = nil, nil, nil
+	c.record.Err = &bodyError{err}
+}
+
+// maxPeek is how much of a body Peek may see.
+const maxPeek = 1 << 20
+
+// A peek calls Transport.Peek in the goroutine that reads ahead.
+type peek struct {
+	more     func(body []byte) bool
+	panicked any // what more panicked with; written before the reading ends
+}
+
+// peekAt returns nil if Policy needs nothing of the body. Of a response with the
+// rest of a body, the caller has the beginning already.
+func (c *call) peekAt(resp *http.Response) *peek {
+	hook := c.config.peek
+	if hook == nil || c.resumes || resp.StatusCode/100 != 2 || resp.Body == http.NoBody {
+		return nil
+	}
+	if _, upgraded := resp.Body.(io.Writer); upgraded || !respbody.Readable(resp.Header) || !hook(resp, nil) {
+		return nil
+	}
+	return &peek{more: func(body []byte) bool { return hook(resp, body) }}
+}
+
+// until returns a function that reports whether the body read so far is enough
+// for p and for other, which may be nil.
+func (p *peek) until(other func([]byte) bool) func([]byte) bool {
+	return func(body []byte) (enough bool) {
+		defer func() {
+			if value := recover(); value != nil {
+				p.panicked, enough = value, true
+			}
+		}()
+		return (other == nil || other(body)) && !p.more(body)
+	}
+}
+
+// readsAhead reports whether the response body may be read before the caller
+// has it. If a Read hangs, RoundTrip cannot return the response. So a body is
+// not read if no retry can follow, unless the rate limiter needs to know
+// whether the service throttles and the length is announced. The body of a last
+// attempt is read for Outcome, unless the body of an attempt before it hung. A
+// body is not read while the caller is still writing a one-shot request body,
+// which the response may depend on.
+func (c *call) readsAhead() bool {
+	paced := c.partition.limiter != nil && 0 < c.record.Response.ContentLength
+	switch {
+	case !c.mayRetry(1) && !paced, c.before.hung && !c.mayRetry(c.record.Number):
+		return false
+	}
+	return c.body.Quiet(c.caller.Waiting(), uploadWait) && (paced || c.body.Replayable())
+}
+
+// waitForCode waits until the body is read ahead. What a 2xx hides has no limit:
+// for a large copy, Amazon S3 begins its document at once and ends it after
+// minutes.
+func (c *call) waitForCode(hidden bool) {
+	ctx := c.caller.Waiting()
+	limit, ok := c.own.Left()
+	if !hidden && (!ok || limit > codeWait) {
+		limit, ok = codeWait, true
+	}
+	if ok {
+		if !c.ahead.Wait(ctx, limit) && hidden {
+			c.ahead.Wait(ctx, codeWait) // the Read that AttemptTimeout has ended
+		}
+	} else {
+		c.ahead.WaitDone(ctx)
+	}
+}
+
+// findDelay returns the delay that the response asks for, or 0.
+func (c *call) findDelay() time.Duration {
+	if c.record.Response == nil || !c.record.Class.Retryable() || c.config.ignoreRetryAfter {
+		return 0
+	}
+	if c.config.retryAfter != nil && c.sent() { // which a loop's attempts are not
+		var body []byte
+		if c.ahead != nil {
+			body = c.ahead.Plain(awsproto.MaxErrorBody)
+		}
+		if asked, ok := c.config.retryAfter(c.record.Response, body); ok {
+			return max(asked, 0)
+		}
+	}
+	if len(c.record.Response.Header["Retry-After"]) == 0 {
+		return 0
+	}
+	asked, _ := awsproto.RetryAfter(c.record.Response.Header, time.Now())
+	return asked
+}
+
+// updateLimiter tells the rate limiter the outcome. Throttling that an announced
+// limit explains does not change the send rate.
+func (c *call) updateLimiter() {
+	limiter, sent, throttled := c.partition.limiter.pacer, c.permit.sendTime, c.record.Class == Throttled
+	if c.config.limits == nil || c.record.Response == nil {
+		limiter.Update(sent, throttled)
+	} else {
+		var known [announced.MostRead]announced.Limit
+		explained := limiter.Announce(sent, pacer.Announcement{
+			Limits: asAnnounced(known[:0], c.config.limits(c.record.Response)), Throttled: throttled, RetryAfter: c.record.Asked,
+			Free: throttled || announced.Free(c.record.Response.StatusCode, c.record.Response.Header),
+		})
+		limiter.Count(sent, throttled && !explained)
+	}
+	c.permit.inFlight = false
+}
+
+// applyOutcome updates what later attempts and other calls use: the buckets, the gate
+// and the connections.
+func (c *call) applyOutcome() {
+	err := c.record.Err
+	if c.config.conns != nil && c.sent() && !c.canceled && neterr.TimedOut(err) && !neterr.DialFailed(err) {
+		// Later requests would use it too, even if this one is not retried.
+		c.abandoned = c.config.conns.Abandon(c.out.URL, c.sentBy)
+	}
+	c.record.Asked = c.findDelay()
+	if c.partition.limiter != nil && !c.canceled {
+		c.updateLimiter()
+	}
+	switch {
+	case c.record.Number > 1:
+	case c.record.Class == Success:
+		c.partition.quota.Release(c.config.increment)
+	default:
+		c.partition.quota.sawCall()
+	}
+	if !c.resumes || c.record.Class.Retryable() { // or else the body releases them
+		c.permit.release(c.permit.lent && c.record.Class == Success)
+	}
+	if c.config.shareRetryAfter && 0 < c.record.Asked && c.record.Asked <= c.config.maxRetryAfter {
+		c.partition.gate.Close(time.Now(), c.record.Asked, c.config.spread.of(c.record.Asked))
+		c.partition.share.signal()
+	}
+	if c.record.Class == Throttled {
+		c.partition.share.signal()
+	}
+}

@@ -1,0 +1,102 @@
+package awsretry
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/respbody"
+)
+
+// finish returns the last response, or an error.
+func (c *call) finish() (*http.Response, error) {
+	if c.ahead != nil && !c.closed && c.fault == nil && !c.settleBody() {
+		c.giveUp()
+	}
+	kept := c.record.Err == nil && !c.closed && c.fault == nil
+	if kept && (c.record.Number > 1 || c.record.Class != Success) {
+		c.keepRecord()
+	}
+	c.report()
+	if c.record.Stop == StopQuota && c.record.Delay > 0 {
+		c.sleepKeeping(c.record.Delay) // so that the loop of a long-polling caller does not spin
+	}
+	switch {
+	case c.fault != nil:
+		return nil, c.error(StopPermanent, c.fault)
+	case !kept:
+		return nil, c.error(c.record.Stop, c.lastError())
+	}
+	c.responded = true
+	return c.record.Response, nil
+}
+
+// error returns the error of a call that ends after its attempt.
+func (c *call) error(stop Stop, err error) error {
+	lost := c.record.Class == Success // the end of the context took the response away
+	return &Error{Attempts: c.record.Number, Stop: stop, Err: err, MaybeExecuted: c.record.MaybeExecuted || lost}
+}
+
+// settleBody waits until nothing of the response is being read ahead, so that
+// only the caller uses its body and trailers. It returns false if the caller's
+// context ends first, and the body with it.
+func (c *call) settleBody() bool {
+	c.ahead.Stop()
+	ctx := c.caller.Context
+	if !c.ahead.Ended() {
+		ctx = c.caller.Waiting()
+	}
+	return c.ahead.WaitDone(ctx) && (c.ahead.Err() == nil || c.caller.Ended() == nil)
+}
+
+// lastError returns the error of a call that returns no response.
+func (c *call) lastError() error {
+	why := c.caller.Ended()
+	if why == nil || c.record.Stop != c.stopFor(why) {
+		return neterr.SchemeMismatch(c.record.Err)
+	}
+	err := c.record.Err
+	if c.record.Response != nil {
+		err = c.failure().error()
+	} else if last := c.before.failure.error(); last != nil && c.canceled {
+		err = fmt.Errorf("%w; before that: %w", err, last)
+	}
+	return interruption(c.caller.Context, why, err)
+}
+
+// giveUp stops and discards the response: the caller's context has ended, and
+// the body with it.
+func (c *call) giveUp() {
+	c.stopAt(c.interrupted())
+	if c.record.Response != nil {
+		c.closed = true
+		respbody.Close(c.record.Response, c.own.Ender())
+	}
+}
+
+// sleepKeeping sleeps for d and keeps the response.
+func (c *call) sleepKeeping(d time.Duration) {
+	defer c.own.Hold()()
+	c.caller.Sleep(d)
+}
+
+// keepRecord stores the record of the last attempt for Outcome, in the context
+// of the response's request. That is our request, or another one that Base sent
+// in its place.
+func (c *call) keepRecord() {
+	sent := c.record.Response.Request
+	var known *recordContext
+	if sent != nil {
+		known, _ = sent.Context().Value(recordKey{}).(*recordContext)
+	}
+	if sent == nil || known != nil && known != c.marked { // none, or one of another call
+		sent, known = c.shownRequest(), c.marked
+	}
+	if known == nil {
+		c.marked = newRecordContext(c.caller.Context, c.req, c.options, 0)
+		sent = sent.WithContext(c.marked)
+	}
+	c.record.Response.Request = sent
+	c.marked.set(&c.record)
+}

@@ -1,0 +1,114 @@
+package pacer
+
+import (
+	"time"
+
+	"example.com/awsretry/internal/pacing"
+	"example.com/awsretry/internal/sharing"
+	"example.com/awsretry/internal/tokens"
+)
+
+// Share makes p follow the leases of a fleet. It must be called before p is used.
+func (p *Pacer) Share() {
+	if alone, ok := p.law.(pacing.Adopter); ok {
+		p.leased = pacing.NewLeased(alone)
+		p.law = p.leased
+	}
+	if p.announcing.Load() {
+		p.withLedger(func(time.Duration) { p.ledger.Keep() })
+	}
+}
+
+// OnLapsed makes p call f for each outcome that comes after the end of the
+// lease. It must be called before p has a lease.
+func (p *Pacer) OnLapsed(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lapsed = f
+}
+
+// Lease sets the rate of p until the end of the grant.
+func (p *Pacer) Lease(g *sharing.Grant) {
+	if p.leased == nil {
+		return
+	}
+	lease := pacing.Lease{
+		Until: max(g.Until.Sub(p.start), 0), Limited: g.Limited,
+		Rate: g.Rate, Capacity: max(g.Rate*g.Burst.Seconds(), p.config.MinCapacity),
+		Alone: max(g.FleetRate/float64(max(g.Members, 1)), p.config.MinRate),
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.updated = max(p.bucket.Now(), p.updated)
+	begins := p.leased.Lease(p.updated, lease)
+	p.aloneAtMost = g.AloneAtMost
+	p.setRate(p.updated)
+	switch {
+	case g.AloneAtMost > 0:
+		p.bucket.AddSlots(tokens.Slots{At: g.FirstSlot.Sub(p.start), Every: g.Every, N: g.Slots})
+	case begins:
+		p.bucket.Put(g.FirstToken)
+	}
+	if lease.Limited {
+		p.begins()
+	}
+	if p.lapsing == nil {
+		p.lapsing = time.AfterFunc(time.Until(g.Until), p.lapse)
+	} else {
+		p.lapsing.Reset(time.Until(g.Until))
+	}
+}
+
+// lapse sets the rate that p has without a lease. It is called at the end of the
+// lease for callers who wait in line: no outcome may come before they are served.
+func (p *Pacer) lapse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.updated = max(p.bucket.Now(), p.updated)
+	p.leased.Lapse(p.updated)
+	p.setRate(p.updated)
+	if p.aloneAtMost > 0 && !p.leased.InForce(p.updated) {
+		p.bucket.ClearSlots()
+	}
+}
+
+// Alone ends the lease of p, which has rate at most until it has another one.
+func (p *Pacer) Alone(rate float64) {
+	if p.leased == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.updated, p.aloneAtMost = max(p.bucket.Now(), p.updated), rate
+	p.leased.Lease(p.updated, pacing.Lease{Until: p.updated, Limited: true, Alone: rate})
+	p.leased.Lapse(p.updated)
+	p.setRate(p.updated)
+	p.bucket.ClearSlots()
+	p.begins()
+}
+
+// Counts returns how many attempts were sent since the last call, and how many
+// were throttled.
+func (p *Pacer) Counts() (sent int, throttled pacing.Counts) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leased == nil {
+		return 0, throttled
+	}
+	n := max(p.sent.Load(), 0) // below 0 after an attempt that counted was not sent
+	p.sent.Add(-n)
+	return int(n), p.leased.Take()
+}
+
+// Unused returns the tokens that are saved up, at most one, or the slots ahead,
+// and how many tokens were lost since the last call.
+func (p *Pacer) Unused() (saved, lost float64) {
+	saved, lost = min(p.bucket.Tokens(), 1), p.bucket.TakeLost()
+	if n, slotted := p.bucket.Ahead(); slotted {
+		saved = float64(n)
+	}
+	return saved, lost
+}
+
+// Ahead returns how many slots can still be used, if callers wait for them.
+func (p *Pacer) Ahead() (n int, slotted bool) { return p.bucket.Ahead() }

@@ -1,0 +1,152 @@
+package pacer
+
+import (
+	"net/http"
+	"time"
+
+	"example.com/awsretry/internal/announced"
+	"example.com/awsretry/internal/sharing"
+)
+
+// A Cost returns what a request takes of the limit of that name, in its units.
+type Cost func(req *http.Request, limit string) float64
+
+// An Announcement is what a response says of the limits.
+type Announcement struct {
+	Limits     []announced.Limit
+	Throttled  bool
+	RetryAfter time.Duration // 0: none
+	Free       bool          // the service did not count the request
+	Pending    bool          // the request is in flight until Update
+}
+
+// Announce takes what the response to the request with that send time announced.
+// It reports whether a limit explains a throttling response.
+func (p *Pacer) Announce(sent time.Duration, a Announcement) (explained bool) {
+	p.withLedger(func(now time.Duration) {
+		explained = p.ledger.Announce(now, sent, announced.Answer{
+			Limits: a.Limits, Throttled: a.Throttled, Free: a.Free, RetryAfter: a.RetryAfter,
+		})
+		if !a.Pending {
+			p.ledger.Settle(sent, !a.Free)
+		}
+		p.noteNames()
+	})
+	return explained
+}
+
+// AnnounceSent is Announce, before UpdateSent, for a caller who knows only about when
+// the request was sent.
+func (p *Pacer) AnnounceSent(sent time.Time, limits []announced.Limit) {
+	throttled := false
+	for _, limit := range limits {
+		throttled = throttled || limit.Remaining < 1
+	}
+	if len(limits) > 0 {
+		p.keepLedger()
+	}
+	if p.announcing.Load() {
+		p.Announce(p.latest(sent.Sub(p.start)), Announcement{Limits: limits, Throttled: throttled, Pending: true})
+	}
+}
+
+// updateLatest is Update for the request that was most likely sent at that time.
+func (p *Pacer) updateLatest(sent time.Duration, throttled bool) {
+	if p.announcing.Load() {
+		p.Settle(p.latest(sent), true)
+	}
+	p.Count(sent, throttled)
+}
+
+// latest returns the send time of the request in flight that a caller most likely
+// means by that time.
+func (p *Pacer) latest(sent time.Duration) time.Duration {
+	p.withLedger(func(now time.Duration) {
+		if sent < 0 || sent > now { // a zero time
+			sent = now
+		}
+		sent = p.ledger.Latest(sent)
+	})
+	return sent
+}
+
+// Settle ends the request with that send time. used reports whether the service may
+// have counted it.
+func (p *Pacer) Settle(sent time.Duration, used bool) {
+	if p.announcing.Load() {
+		p.withLedger(func(time.Duration) { p.ledger.Settle(sent, used) })
+	}
+}
+
+// withLedger calls f with the ledger locked, which there must be.
+func (p *Pacer) withLedger(f func(now time.Duration)) { p.bucket.Locked(f) }
+
+// keepLedger begins to count requests in flight, and to wait for limits.
+func (p *Pacer) keepLedger() {
+	if p.announcing.Load() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.announcing.Load() {
+		p.ledger = announced.New(p.config.Reserve)
+		p.bucket.Limit(p.ledger, p.limiting.Load())
+		p.announcing.Store(true)
+	}
+}
+
+// noteNames makes Request ask for the limits of the ledger. It requires that the
+// ledger is locked.
+func (p *Pacer) noteNames() {
+	if old, names := p.limitNames.Load(), p.ledger.Names(); len(names) > 0 && (old == nil || &(*old)[0] != &names[0]) {
+		changed := names // which would be on the heap for each response
+		p.limitNames.Store(&changed)
+	}
+}
+
+// Request returns what the limits need to know of a request.
+func (p *Pacer) Request(req *http.Request) (r announced.Request) {
+	if !p.announcing.Load() {
+		return r
+	}
+	r.Route = announced.RouteOf(req.Method, req.URL.Path)
+	names := p.limitNames.Load()
+	if p.config.Cost == nil || names == nil {
+		return r
+	}
+	r.Costs = &announced.Costs{Names: *names}
+	for i, name := range *names {
+		r.Costs.Values[i] = p.config.Cost(req, name)
+	}
+	return r
+}
+
+// Limits returns the limits, with what is in flight taken off.
+func (p *Pacer) Limits() (limits []announced.Limit) {
+	if p.announcing.Load() {
+		p.withLedger(func(now time.Duration) { limits = p.ledger.State(now) })
+	}
+	return limits
+}
+
+// Said returns what a response announced last, or nil.
+func (p *Pacer) Said() (said *sharing.Said) {
+	if p.announcing.Load() {
+		p.withLedger(func(now time.Duration) {
+			if limits, throttled, sent, heard := p.ledger.Said(); len(limits) > 0 {
+				said = &sharing.Said{Limits: limits, Throttled: throttled, Sent: now - sent, Heard: now - heard}
+			}
+		})
+	}
+	return said
+}
+
+// Hear takes what a response to another process announced.
+func (p *Pacer) Hear(said *sharing.Said) {
+	if p.announcing.Load() {
+		p.withLedger(func(now time.Duration) {
+			p.ledger.Hear(now, now-said.Sent, now-said.Heard, said.Limits, said.Throttled)
+			p.noteNames()
+		})
+	}
+}

@@ -1,0 +1,223 @@
+// Package pacer decides when a request may be sent to a service that throttles:
+// at the rate of a law of package pacing, or of the lease of a process among
+// many, and not before every limit that the service announces has room for it.
+package pacer
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"example.com/awsretry/internal/announced"
+	"example.com/awsretry/internal/pacing"
+	"example.com/awsretry/internal/tokens"
+)
+
+// A Config configures a Pacer. All numbers must be set.
+type Config struct {
+	Scaled                         bool // the law is pacing.Scaled, which has no ScaleConstant
+	Beta, ScaleConstant, Smoothing float64
+	MinRate, MinCapacity           float64
+	Interval                       time.Duration // of measurements
+	Limits                         bool          // responses announce limits
+	Reserve                        float64       // the part of each limit that is left to others
+	Cost                           Cost          // nil: learned
+}
+
+// Law returns a new law, on a clock whose zero is start.
+func (c Config) Law(start time.Time) pacing.Adopter {
+	limits := pacing.Limits{MinRate: c.MinRate, MinCapacity: c.MinCapacity}
+	meter := pacing.NewMeter(start, c.Interval, c.Smoothing)
+	if c.Scaled {
+		return pacing.NewScaled(limits, meter, c.Beta)
+	}
+	return pacing.NewCubic(limits, meter, c.Beta, c.ScaleConstant)
+}
+
+// A Pacer hands out send tokens, first come first served. Before the first
+// throttling response, announced limit or lease nobody needs one. It is safe
+// for concurrent use.
+type Pacer struct {
+	config     Config                   // written once
+	start      time.Time                // zero of the bucket's clock; written once
+	limiting   atomic.Bool              // true from the first throttling response on; written with mu held
+	announcing atomic.Bool              // there is a ledger; written with mu held
+	limitNames atomic.Pointer[[]string] // of the ledger's limits; written with the bucket's mutex held
+	bucket     *tokens.Bucket[announced.Request]
+	ledger     *announced.Ledger // guarded by the bucket's mutex; written before announcing is true
+	sent       atomic.Int64      // attempts since Counts
+
+	mu             sync.Mutex    // guards the fields below; locked before the bucket's
+	updated        time.Duration // when update was last called, on the bucket's clock
+	law            pacing.Law
+	leased         *pacing.Leased // the law if many processes share the rate, or nil
+	lapsing        *time.Timer    // calls lapse at the end of the lease; nil before the first one
+	lapsed         func()         // see OnLapsed; may be nil
+	rate, capacity float64        // of the bucket
+	aloneAtMost    float64        // the highest rate without a lease; 0 means any
+}
+
+// New returns a Pacer that does not limit yet.
+func New(c Config) *Pacer {
+	start := time.Now()
+	p := &Pacer{config: c, start: start, bucket: tokens.New[announced.Request](start, 0, 0), law: c.Law(start)}
+	if c.Limits {
+		p.keepLedger()
+	}
+	return p
+}
+
+// TakesTokens reports whether a request needs a token.
+func (p *Pacer) TakesTokens() bool { return p.limiting.Load() || p.announcing.Load() }
+
+// Take takes the token of one request if it is there and nobody waits for it.
+// The Pacer must take tokens. It returns the send time for the outcome, and
+// reads the clock once.
+func (p *Pacer) Take(req announced.Request) (sent time.Duration, ok bool) {
+	now, ok := p.bucket.TakeNow(1, req)
+	if ok {
+		p.sent.Add(1)
+	}
+	if !p.needsSendTime() {
+		now = notLimited
+	}
+	return now, ok
+}
+
+// Wait is Take, but waits in line for the token, at most for limit if limited. Its
+// errors are those of [tokens.Bucket.WaitFor].
+func (p *Pacer) Wait(ctx context.Context, req announced.Request, limit time.Duration, limited bool) (time.Duration, error) {
+	sent, err := p.bucket.WaitFor(ctx, 1, req, limit, limited)
+	if err != nil {
+		return notLimited, err
+	}
+	p.sent.Add(1)
+	if !p.needsSendTime() {
+		sent = notLimited
+	}
+	return sent, nil
+}
+
+// PutBack returns the token of a request that was not sent, and ends the request.
+func (p *Pacer) PutBack(sent time.Duration) {
+	p.sent.Add(-1)
+	p.bucket.Put(1)
+	p.Settle(sent, false)
+}
+
+// begins makes requests need tokens of the law's rate. It requires that p.mu is
+// held.
+func (p *Pacer) begins() {
+	if !p.limiting.Load() {
+		p.limiting.Store(true)
+		p.bucket.Pace()
+	}
+}
+
+// Line returns how many callers wait for a token, and how long a new one would
+// wait at the present rate.
+func (p *Pacer) Line() (waiting int, expected time.Duration) {
+	if !p.TakesTokens() {
+		return 0, 0
+	}
+	return p.bucket.Line(1)
+}
+
+// Tokens returns how many tokens are saved up.
+func (p *Pacer) Tokens() float64 { return p.bucket.Tokens() }
+
+// notLimited is the send time of an attempt that took no token, unless many
+// processes share the rate.
+const notLimited time.Duration = 0
+
+// SendTime returns the send time of a request that is sent now and whose token
+// was taken elsewhere.
+func (p *Pacer) SendTime() time.Duration {
+	if !p.needsSendTime() {
+		return notLimited
+	}
+	return p.bucket.Now()
+}
+
+// SendFree returns the send time of a request that needs no token. Where many
+// processes share the rate, round trips are measured before it is limited.
+func (p *Pacer) SendFree() time.Duration {
+	if p.leased == nil {
+		return notLimited
+	}
+	p.sent.Add(1)
+	return p.bucket.Now()
+}
+
+// needsSendTime reports whether the outcome of an attempt depends on when it was
+// sent.
+func (p *Pacer) needsSendTime() bool {
+	return p.config.Scaled || p.leased != nil || p.announcing.Load()
+}
+
+// Update counts the outcome of the request with that send time, which ends it.
+func (p *Pacer) Update(sent time.Duration, throttled bool) {
+	p.Settle(sent, true)
+	p.Count(sent, throttled)
+}
+
+// UpdateNow is Update for a request that was sent just now.
+func (p *Pacer) UpdateNow(throttled bool) { p.updateLatest(p.SendTime(), throttled) }
+
+// UpdateSent is Update for a caller who knows only about when the request was
+// sent.
+func (p *Pacer) UpdateSent(sent time.Time, throttled bool) {
+	p.updateLatest(sent.Sub(p.start), throttled)
+}
+
+// Count is Update for a request that has ended.
+func (p *Pacer) Count(sent time.Duration, throttled bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.update(p.bucket.Now(), sent, throttled)
+}
+
+// update is Count at the time now. It requires that p.mu is held.
+func (p *Pacer) update(now, sent time.Duration, throttled bool) {
+	now = max(now, p.updated) // so that no interval is negative
+	p.updated = now
+	p.law.Update(now, min(sent, now), throttled)
+	if p.lapsed != nil && !p.leased.InForce(now) {
+		p.lapsed()
+	}
+	p.setRate(now)
+	if throttled { // not before there is a rate to wait at
+		p.begins()
+	}
+}
+
+// setRate gives the bucket the law's rate. It does not lock the bucket if the
+// rate is the same, as it mostly is before the first throttling response.
+// It requires that p.mu is held.
+func (p *Pacer) setRate(now time.Duration) {
+	rate, capacity := p.law.Pace()
+	if p.aloneAtMost > 0 && !p.leased.InForce(now) {
+		rate, capacity = min(rate, p.aloneAtMost), 1
+	}
+	if rate != p.rate || capacity != p.capacity {
+		p.rate, p.capacity = rate, capacity
+		p.bucket.SetRate(now, rate, capacity)
+	}
+}
+
+// Rates returns the measured rate, the send rate, and whether that is limited.
+func (p *Pacer) Rates() (measured, send float64, limited bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.law.Measured(), p.rate, p.limiting.Load()
+}
+
+// Delays reports whether requests may have to wait.
+func (p *Pacer) Delays() (delays bool) {
+	if p.limiting.Load() || !p.announcing.Load() {
+		return p.limiting.Load()
+	}
+	p.withLedger(func(now time.Duration) { delays = p.ledger.Limits(now) })
+	return delays
+}

@@ -1,0 +1,293 @@
+// Package tokens has buckets of tokens, and the line of callers who wait for
+// them, first come first served.
+package tokens
+
+import (
+	"container/list"
+	"iter"
+	"math"
+	"sync"
+	"time"
+)
+
+// A Bucket holds tokens that come back with time. Callers who find too few of
+// them wait in line, first come first served. R is what its Limits need to know
+// of a request; without Limits it is ignored.
+//
+// It is safe for concurrent use.
+type Bucket[R any] struct {
+	start time.Time // zero of the clock; written once
+
+	mu       sync.Mutex    // guards the fields below
+	rate     float64       // tokens that come back per second
+	capacity float64       // of tokens while nobody waits; see tokensAt for more
+	tokens   float64       // at the time at
+	at       time.Duration // time up to which tokens are credited; never decreases
+	lost     float64       // tokens that came back while the bucket was full, since TakeLost
+
+	slotted bool    // tokens are slots
+	slots   []Slots // that can still be used
+
+	unpaced bool      // nobody waits for tokens
+	limits  Limits[R] // what callers wait for too; nil: nothing
+
+	line   list.List   // of *waiter[R]
+	queued float64     // tokens that the line waits for, all together
+	timer  *time.Timer // set for the next in line; nil while the line is empty
+
+	// Unused while the line is empty.
+	due     time.Duration // when the timer is expected to run
+	awaited float64       // the tokens that there are then; 0 if it is set for the limits
+}
+
+const (
+	// slack compensates rounding: ten times a tenth of a token is a whole one.
+	slack = 1e-9
+
+	// clockEnd is where the clock stops, after 146 years. The sum of two times
+	// up to then does not overflow.
+	clockEnd time.Duration = 1<<62 - 1
+
+	// maxLate limits how much of a timer's lateness is compensated. Without it, a
+	// process that was stopped would serve the whole line at once when it
+	// resumes.
+	maxLate = 100 * time.Millisecond
+
+	// MinRate is the lowest rate, per second, at which a token comes back
+	// before the clock ends.
+	MinRate = 1 / (float64(clockEnd) / float64(time.Second))
+)
+
+// Limits are what the callers of a Bucket wait for besides its tokens. Their
+// methods are called with the bucket's mutex held.
+type Limits[R any] interface {
+	// Of returns the limits that a request takes of.
+	Of(R) Set
+
+	// Take takes of the limits of a request, or returns those that hold it back.
+	// sent is its send time, which no other request has.
+	Take(now time.Duration, r R) (sent time.Duration, held Set)
+
+	// Wait returns how long a request has to wait after those of the line.
+	Wait(now time.Duration, line iter.Seq[R], r R) time.Duration
+
+	// Settle ends the request with that send time. used reports whether it may
+	// have been sent.
+	Settle(sent time.Duration, used bool)
+
+	// Trip returns how long nearly every request takes.
+	Trip() time.Duration
+}
+
+// A Set is a set of limits, with a bit for each.
+type Set = uint8
+
+// New returns a bucket that is full at start. rate is in tokens per second.
+func New[R any](start time.Time, rate, capacity float64) *Bucket[R] {
+	return &Bucket[R]{start: start, rate: rate, capacity: capacity, tokens: capacity}
+}
+
+// Now returns the time since the start, at most 146 years, on the monotonic clock.
+func (b *Bucket[R]) Now() time.Duration { return min(time.Since(b.start), clockEnd) }
+
+// Take takes n tokens and reports true if they are there and nobody waits.
+func (b *Bucket[R]) Take(n float64) bool {
+	var none R
+	_, ok := b.TakeNow(n, none)
+	return ok
+}
+
+// TakeNow is Take for a request, and returns its send time, so that the caller need
+// not read the clock again.
+func (b *Bucket[R]) TakeNow(n float64, req R) (sent time.Duration, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.take(b.Now(), n, req)
+}
+
+// Limit makes callers wait for limits, too. Unless paced, they wait for nothing
+// else until Pace is called.
+func (b *Bucket[R]) Limit(limits Limits[R], paced bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.limits, b.unpaced = limits, !paced
+}
+
+// Pace makes callers wait for tokens, as they do unless Limit was called.
+func (b *Bucket[R]) Pace() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unpaced = false
+	now := b.Now()
+	b.advance(now)
+	b.serve(now)
+}
+
+// Locked calls f, which may change the limits, and serves the line.
+func (b *Bucket[R]) Locked(f func(now time.Duration)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.Now()
+	f(now)
+	b.advance(now)
+	b.serve(now)
+}
+
+// Put adds n tokens, up to the capacity.
+func (b *Bucket[R]) Put(n float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.put(b.Now(), n)
+}
+
+// SetRate changes the rate and the capacity at the time now. Tokens up to then
+// come back at the old rate, and those above the new capacity are dropped.
+func (b *Bucket[R]) SetRate(now time.Duration, rate, capacity float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.setRate(now, rate, capacity)
+}
+
+// TakeLost returns how many tokens were lost since the last call because the
+// bucket was full.
+func (b *Bucket[R]) TakeLost() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.advance(b.Now())
+	lost := b.lost
+	b.lost = 0
+	return lost
+}
+
+// Tokens returns how many tokens there are, at most the capacity.
+func (b *Bucket[R]) Tokens() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return min(b.tokensAt(b.Now())+slack, b.capacity)
+}
+
+// Line returns how many callers wait, and how long a new caller would wait for n
+// tokens at the present rate, at most 146 years.
+func (b *Bucket[R]) Line(n float64) (waiting int, expected time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var none R
+	return b.line.Len(), b.expectedWait(b.Now(), n, none)
+}
+
+// take takes n tokens and reports true if they are there and nobody waits.
+// take requires that b.mu is held.
+func (b *Bucket[R]) take(now time.Duration, n float64, req R) (sent time.Duration, ok bool) {
+	tokens := b.tokensAt(now)
+	if !b.overtakes(req) || !b.unpaced && tokens < n-slack {
+		return 0, false
+	}
+	if sent = now; b.limits != nil {
+		var held Set
+		if sent, held = b.limits.Take(now, req); held != 0 {
+			return 0, false
+		}
+	}
+	b.lose(now, tokens)
+	b.tokens, b.at = tokens, max(b.at, now)
+	b.spend(now, n)
+	return sent, true
+}
+
+// spend takes n tokens, of which rounding may have lost a part.
+// spend requires that b.mu is held.
+func (b *Bucket[R]) spend(now time.Duration, n float64) {
+	b.tokens = max(b.tokens-n, 0)
+	if b.slotted {
+		b.dropSlots(now, int(n))
+	}
+}
+
+// put adds n tokens, up to the capacity, and serves the line.
+// put requires that b.mu is held.
+func (b *Bucket[R]) put(now time.Duration, n float64) {
+	b.advance(now)
+	b.tokens = min(b.tokens+n, b.capacity)
+	b.serve(now)
+}
+
+// setRate changes the rate and the capacity, and serves the line.
+// setRate requires that b.mu is held.
+func (b *Bucket[R]) setRate(now time.Duration, rate, capacity float64) {
+	b.advance(now)
+	b.rate, b.capacity = rate, capacity
+	b.tokens = min(b.tokens, capacity)
+	b.serve(now)
+}
+
+// advance credits the tokens that came back up to now.
+// advance requires that b.mu is held.
+func (b *Bucket[R]) advance(now time.Duration) {
+	tokens := b.tokensAt(now)
+	b.lose(now, tokens)
+	b.tokens, b.at = tokens, max(b.at, now)
+}
+
+// lose counts the tokens that were lost up to now, when tokens are left.
+// lose requires that b.mu is held.
+func (b *Bucket[R]) lose(now time.Duration, tokens float64) {
+	if now > b.at && !b.slotted {
+		b.lost += max(b.tokens+(now-b.at).Seconds()*b.rate-tokens, 0)
+	}
+}
+
+// tokensAt returns the number of tokens at now. A time before the last one
+// credits nothing. tokensAt does not mutate b, so that rounding does not add up
+// however often it is called. It requires that b.mu is held.
+//
+// While a caller waits, the tokens may exceed the capacity by those of maxLate:
+// they came because the timer is late, and belong to the line. Otherwise, with
+// a capacity of 1, every wait would be longer by the timer's lateness.
+func (b *Bucket[R]) tokensAt(now time.Duration) float64 {
+	if b.slotted {
+		return float64(b.readySlots(now))
+	}
+	if now <= b.at {
+		return b.tokens
+	}
+	limit := b.capacity
+	if b.line.Len() > 0 {
+		limit += b.rate * maxLate.Seconds()
+	}
+	return min(b.tokens+(now-b.at).Seconds()*b.rate, limit)
+}
+
+// expectedWait returns how long a caller who comes at now would wait for n
+// tokens, after the line, at the present rate.
+// expectedWait requires that b.mu is held and does not mutate b.
+func (b *Bucket[R]) expectedWait(now time.Duration, n float64, req R) time.Duration {
+	expected := time.Duration(0)
+	if b.limits != nil {
+		expected = b.limits.Wait(now, b.before(req), req)
+	}
+	tokens, all := b.tokensAt(now)+slack, b.queued+n
+	if b.unpaced || all <= tokens || n <= tokens && b.overtakes(req) {
+		return expected
+	}
+	return max(expected, b.until(now, all))
+}
+
+// until returns the time until there are n tokens. It requires that b.mu is held
+// and does not mutate b.
+func (b *Bucket[R]) until(now time.Duration, n float64) time.Duration {
+	if b.slotted {
+		return b.untilSlot(now, int(n))
+	}
+	return b.durationFor(n - b.tokensAt(now))
+}
+
+// durationFor returns how long that many tokens take to come back, at most
+// clockEnd. It requires that b.mu is held and does not mutate b.
+func (b *Bucket[R]) durationFor(tokens float64) time.Duration {
+	// Less than a thousandth of a nanosecond is rounding.
+	d := math.Ceil(tokens/b.rate*1e9 - 1e-3)
+	if !(d < float64(clockEnd)) { // NaN too
+		return clockEnd
+	}
+	return max(time.Duration(d), 0)
+}

@@ -1,0 +1,85 @@
+package tokens
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry/internal/announced"
+	"example.com/awsretry/internal/waittest"
+)
+
+// newEmpty returns a bucket without tokens.
+func newEmpty(rate, capacity float64) *Bucket[announced.Request] {
+	b := New[announced.Request](time.Now(), rate, capacity)
+	b.tokens = 0
+	return b
+}
+
+// mustJoin returns the last place in line for n tokens, which must
+// not be there.
+func mustJoin(t testing.TB, b *Bucket[announced.Request], n float64) *waiter[announced.Request] {
+	t.Helper()
+	w, _, ok := b.takeOrJoin(n, announced.Request{}, 0, false)
+	if !ok || w == nil {
+		t.Fatalf("no place in line for %v tokens", n)
+	}
+	return w
+}
+
+func (w *waiter[R]) isGranted() bool {
+	select {
+	case <-w.granted:
+		return true
+	default:
+		return false
+	}
+}
+
+// late makes the bucket's clock jump, and its timer run late by that.
+func (b *Bucket[R]) late(by time.Duration) {
+	b.start = b.start.Add(-by)
+	b.fire()
+}
+
+// wantIdle fails the test unless b has neither waiters nor a timer. It must be
+// called in a bubble.
+func wantIdle(t testing.TB, b *Bucket[announced.Request]) {
+	t.Helper()
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.line.Len() > 0 || b.queued != 0 {
+		t.Errorf("%d are in line for %v tokens, want nobody", b.line.Len(), b.queued)
+	}
+	if b.timer != nil {
+		t.Error("there is a timer, want none")
+	}
+}
+
+func near(got, want, tolerance float64) bool {
+	return math.Abs(got-want) <= tolerance*max(1, math.Abs(want))
+}
+
+type ends = []waittest.End
+
+func end(id int, at time.Duration, err error) waittest.End {
+	return waittest.End{ID: id, At: at, Err: err}
+}
+
+// join starts a caller that waits for n tokens.
+func join(ctx context.Context, q *waittest.Queue, b *Bucket[announced.Request], id int, n float64) {
+	q.Join(id, func() error { return b.Wait(ctx, n) })
+}
+
+// wantEnds fails the test unless the waits of q end like that. Those of one
+// instant are wanted in the order of their IDs.
+func wantEnds(t testing.TB, q *waittest.Queue, want ...waittest.End) {
+	t.Helper()
+	if got := q.Wait(); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}

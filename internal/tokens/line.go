@@ -1,0 +1,287 @@
+package tokens
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// A TooLongError is the error of a wait that was not begun.
+type TooLongError struct {
+	Expected time.Duration // how long the wait would have been at the present rate
+}
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("tokens: the expected wait of %v is too long", e.Expected)
+}
+
+// Wait takes n tokens. If there are too few, it waits for them in line. n
+// must not exceed the capacity.
+//
+// A wait that is not expected to end before ctx's deadline is not begun; Wait
+// returns a [*TooLongError] at once. If ctx ends first, Wait returns its cause
+// and takes nothing.
+func (b *Bucket[R]) Wait(ctx context.Context, n float64) error {
+	var none R
+	_, err := b.WaitFor(ctx, n, none, 0, false)
+	return err
+}
+
+// WaitAtMost is Wait for callers who do not begin a wait that is expected to be
+// longer than limit either.
+func (b *Bucket[R]) WaitAtMost(ctx context.Context, n float64, limit time.Duration) error {
+	var none R
+	_, err := b.WaitFor(ctx, n, none, limit, true)
+	return err
+}
+
+// WaitFor is Wait, or WaitAtMost if limited, for a request. It
+// returns the request's send time.
+func (b *Bucket[R]) WaitFor(
+	ctx context.Context, n float64, req R, limit time.Duration, limited bool,
+) (sent time.Duration, err error) {
+	if sent, ok := b.TakeNow(n, req); ok {
+		return sent, nil
+	}
+
+	// Determine the limit. The context's methods may panic; they are called
+	// before the caller joins the line, so that a panic leaves nobody in it.
+	done := ctx.Done()
+	deadline, hasDeadline := ctx.Deadline()
+	trip, bounded := b.trip()
+	if hasDeadline {
+		before := max(time.Until(deadline)-trip, 0) - 1
+		if !limited || before < limit {
+			limit, limited = before, true
+		}
+	}
+
+	// Join the line.
+	w, expected, ok := b.takeOrJoin(n, req, limit, limited)
+	if !ok {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		return 0, &TooLongError{expected}
+	}
+
+	// Wait for the grant. What a service says may make the wait longer than it was
+	// expected to be.
+	var late <-chan time.Time
+	if limited && bounded {
+		timer := time.NewTimer(limit + 1)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-w.granted:
+		if ctx.Err() == nil {
+			return w.sent, nil
+		}
+	case <-done:
+	case <-late:
+		if expected, gone := b.giveUp(w); gone {
+			return 0, &TooLongError{limit + expected}
+		}
+		return w.sent, nil
+	}
+	b.leave(w)
+	return 0, context.Cause(ctx)
+}
+
+// trip returns how long a request takes, and whether the wait for a place in line
+// depends on what a service says.
+func (b *Bucket[R]) trip() (trip time.Duration, bounded bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.limits == nil {
+		return 0, false
+	}
+	return b.limits.Trip(), true
+}
+
+// giveUp gives up w's place in line unless w has been granted its tokens. It
+// returns how much longer w would have waited.
+func (b *Bucket[R]) giveUp(w *waiter[R]) (expected time.Duration, gone bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-w.granted:
+		return 0, false
+	default:
+	}
+	now := b.Now()
+	b.advance(now)
+	b.remove(w)
+	b.serve(now)
+	return max(b.expectedWait(now, w.n, w.req), 1), true
+}
+
+// A waiter is a place in line.
+type waiter[R any] struct {
+	n       float64
+	req     R
+	sent    time.Duration // send time; written before granted is closed
+	place   *list.Element // guarded by the bucket's mutex
+	granted chan struct{} // closed when the waiter has its tokens, with the bucket's mutex held
+}
+
+// takeOrJoin takes n tokens or takes the last place in line. If the expected
+// wait exceeds the limit, it does neither, and returns that wait and false.
+func (b *Bucket[R]) takeOrJoin(
+	n float64, req R, limit time.Duration, limited bool,
+) (w *waiter[R], expected time.Duration, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.Now()
+	w = &waiter[R]{n: n, req: req, granted: make(chan struct{})}
+	if w.sent, ok = b.take(now, n, req); ok {
+		close(w.granted)
+		return w, 0, true
+	}
+	if limited {
+		if expected = b.expectedWait(now, n, req); expected > limit {
+			return nil, expected, false
+		}
+	}
+	b.advance(now)
+	w.place = b.line.PushBack(w)
+	b.queued += n
+	b.serve(now)
+	return w, expected, true
+}
+
+// leave gives up w's place in line. If w was granted its tokens meanwhile, they
+// go to the line and then to the bucket.
+func (b *Bucket[R]) leave(w *waiter[R]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.Now()
+	b.advance(now)
+	select {
+	case <-w.granted:
+		b.tokens += w.n
+		if b.limits != nil {
+			b.limits.Settle(w.sent, false)
+		}
+	default:
+		b.remove(w)
+	}
+	b.serve(now)
+	b.tokens = min(b.tokens, b.capacity)
+}
+
+// remove takes w out of the line.
+// remove requires that b.mu is held.
+func (b *Bucket[R]) remove(w *waiter[R]) {
+	b.line.Remove(w.place)
+	b.queued -= w.n
+	if b.line.Len() == 0 {
+		b.queued = 0 // drops what rounding left
+		b.tokens = min(b.tokens, b.capacity)
+	}
+}
+
+// overtakes reports whether nobody in line waits for what a request needs.
+// overtakes requires that b.mu is held.
+func (b *Bucket[R]) overtakes(req R) bool {
+	if b.line.Len() > 0 {
+		for range b.before(req) {
+			return false
+		}
+	}
+	return true
+}
+
+// before returns the requests in line that one must not overtake: with limits,
+// those that wait for one of its limits. before requires that b.mu is held.
+func (b *Bucket[R]) before(req R) iter.Seq[R] {
+	return func(yield func(R) bool) {
+		limits := Set(0)
+		if b.limits != nil {
+			limits = b.limits.Of(req)
+		}
+		for e := b.line.Front(); e != nil; e = e.Next() {
+			w := e.Value.(*waiter[R])
+			if b.limits != nil && b.limits.Of(w.req)&limits == 0 {
+				continue
+			}
+			if !yield(w.req) {
+				return
+			}
+		}
+	}
+}
+
+// nobody is a line without requests.
+func nobody[R any](func(R) bool) {}
+
+// serve wakes the callers at the front of the line whose tokens are there. It
+// wakes nobody else, so that a token costs the same however long the line is. A
+// caller who waits for a limit that others do not need does not hold them up.
+// serve requires that b.mu is held and the time up to now is credited.
+func (b *Bucket[R]) serve(now time.Duration) {
+	wait, held := clockEnd, Set(0)
+	b.awaited = 0
+	for e := b.line.Front(); e != nil && held != ^Set(0); {
+		w := e.Value.(*waiter[R])
+		e = e.Next()
+		if !b.unpaced && b.tokens < w.n-slack {
+			if d := b.until(now, w.n); d < wait {
+				wait, b.awaited = d, w.n
+			}
+			break
+		}
+		if w.sent = now; b.limits != nil {
+			limits := b.limits.Of(w.req)
+			if limits&held != 0 {
+				held |= limits // nor may those behind w overtake it
+				continue
+			}
+			var refused Set
+			if w.sent, refused = b.limits.Take(now, w.req); refused != 0 {
+				wait = min(wait, b.limits.Wait(now, nobody[R], w.req))
+				held |= limits
+				continue
+			}
+		}
+		b.spend(now, w.n)
+		b.remove(w)
+		close(w.granted)
+	}
+	if b.line.Len() > 0 {
+		b.setTimer(now, wait)
+	} else if b.timer != nil {
+		b.timer.Stop()
+		b.timer = nil
+	}
+}
+
+// setTimer sets the timer for the next in line. setTimer requires that b.mu is held.
+func (b *Bucket[R]) setTimer(now, wait time.Duration) {
+	d := max(wait, 1)
+	b.due = now + d
+	if b.timer == nil {
+		b.timer = time.AfterFunc(d, b.fire)
+	} else {
+		b.timer.Reset(d)
+	}
+}
+
+// fire serves the line when the timer runs. A timer that was stopped or reset
+// just as it ran changes nothing: the line is empty, or not due.
+func (b *Bucket[R]) fire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.line.Len() == 0 {
+		return
+	}
+	now := b.Now()
+	b.advance(now)
+	if now >= b.due && !b.slotted {
+		b.tokens = max(b.tokens, b.awaited) // the whole wait is over; what is missing was lost to rounding
+	}
+	b.serve(now)
+}

@@ -1,0 +1,481 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"example.com/awsretry/internal/announced"
+	"example.com/awsretry/internal/waittest"
+)
+
+func TestLineIsFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, q := newEmpty(10, 1), waittest.NewQueue()
+		var want ends
+		for i := range 100 {
+			join(t.Context(), q, b, i, 1)
+			want = append(want, end(i, time.Duration(i+1)*100*time.Millisecond, nil))
+		}
+		refused := b.WaitAtMost(t.Context(), 1, 10*time.Second)
+		if refused == nil || refused.Error() != "tokens: the expected wait of 10.1s is too long" {
+			t.Errorf("one who waits 10 s at most got %v", refused)
+		}
+		wantEnds(t, q, want...)
+		wantIdle(t, b)
+	})
+}
+
+func TestTakeDoesNotOvertakeTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, q := newEmpty(1, 10), waittest.NewQueue()
+		join(t.Context(), q, b, 0, 5)
+		time.Sleep(4 * time.Second) // enough for the others
+		join(t.Context(), q, b, 1, 2)
+		if got := b.Tokens(); b.Take(1) || !near(got, 4, 1e-8) {
+			t.Errorf("Take overtook the line, or there are %v tokens and not 4", got)
+		}
+		wantEnds(t, q, end(0, 5*time.Second, nil), end(1, 7*time.Second, nil))
+	})
+}
+
+func TestCancelPassesTheTurnOn(t *testing.T) {
+	sec := time.Second
+	gone := errors.New("the caller left")
+	for _, tt := range []struct {
+		cancel []int
+		want   ends
+	}{
+		{[]int{0}, ends{end(0, sec/2, gone), end(1, sec, nil), end(2, 2*sec, nil), end(3, 3*sec, nil)}},
+		{[]int{1, 2}, ends{end(1, sec/2, gone), end(2, sec/2, gone), end(0, sec, nil), end(3, 2*sec, nil)}},
+		{[]int{2, 0, 3, 1}, ends{end(0, sec/2, gone), end(1, sec/2, gone), end(2, sec/2, gone), end(3, sec/2, gone)}},
+	} {
+		t.Run(fmt.Sprint(tt.cancel), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, q := newEmpty(1, 1), waittest.NewQueue()
+				var cancels []context.CancelCauseFunc
+				for i := range 4 {
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					cancels = append(cancels, cancel)
+					join(ctx, q, b, i, 1)
+				}
+				time.Sleep(sec / 2)
+				for _, i := range tt.cancel {
+					cancels[i](gone)
+					synctest.Wait()
+				}
+				if _, expected := b.Line(1); expected != time.Duration(5-len(tt.cancel))*sec-sec/2 {
+					t.Errorf("the expected wait is %v after %d of 4 left", expected, len(tt.cancel))
+				}
+				wantEnds(t, q, tt.want...)
+				wantIdle(t, b)
+			})
+		})
+	}
+}
+
+func TestCancelOfLargeRequestServesSmallAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, q, gone := newEmpty(1, 10), waittest.NewQueue(), errors.New("the caller left")
+		large, cancel := waittest.CancelAfter(t.Context(), 3*time.Second, gone)
+		defer cancel()
+		join(large, q, b, 0, 9)
+		join(t.Context(), q, b, 1, 2)
+		wantEnds(t, q, end(0, 3*time.Second, gone), end(1, 3*time.Second, nil))
+		if b.tokens != 1 {
+			t.Errorf("%v tokens are left, want 1", b.tokens)
+		}
+	})
+}
+
+// A grant and a cancel may come at the same moment. The tokens are not lost.
+func TestGrantThatRacesWithCancelIsReturned(t *testing.T) {
+	for _, next := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b, q := newEmpty(1, 1), waittest.NewQueue()
+			w := mustJoin(t, b, 1)
+			if next {
+				join(t.Context(), q, b, 1, 1)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if !w.isGranted() {
+				t.Fatal("not granted after a second")
+			}
+			b.leave(w)
+			if next {
+				wantEnds(t, q, end(1, time.Second, nil))
+			} else if b.tokens != 1 {
+				t.Errorf("%v tokens, want 1", b.tokens)
+			}
+			wantIdle(t, b)
+		})
+	}
+}
+
+// A silentContext does not close a channel when it ends.
+type silentContext struct{ context.Context }
+
+func (silentContext) Done() <-chan struct{} { return nil }
+
+func TestGrantAfterTheContextEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 1)
+		gone := errors.New("the caller left")
+		ctx, cancel := waittest.CancelAfter(t.Context(), time.Second/2, gone)
+		defer cancel()
+		if err := b.Wait(silentContext{ctx}, 1); err != gone {
+			t.Errorf("got %v, want %v", err, gone)
+		}
+		if b.tokens != 1 {
+			t.Errorf("%v tokens, want 1", b.tokens)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// The tokens of a grant that is returned go to the line first. Only the rest is
+// limited to the capacity.
+func TestLeaveServesTheLineFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 10)
+		first, second := mustJoin(t, b, 10), mustJoin(t, b, 10)
+		time.Sleep(15 * time.Second) // first is granted at 10 s; 5 tokens come after it
+		synctest.Wait()
+		if !first.isGranted() || second.isGranted() {
+			t.Fatalf("after 15 s: granted is %v and %v, want true and false", first.isGranted(), second.isGranted())
+		}
+		b.leave(first)
+		if !second.isGranted() || b.tokens != 5 {
+			t.Errorf("granted is %v and %v tokens are left, want true and 5", second.isGranted(), b.tokens)
+		}
+		if b.leave(second); b.tokens != 10 {
+			t.Errorf("%v tokens are left, want 10", b.tokens)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// Many cancels meet many grants at the same instants. Whatever each caller
+// sees, all tokens are accounted for.
+func TestCancelsAndGrantsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1000, 100)
+		var wg sync.WaitGroup
+		var granted atomic.Int64
+		for i := range 500 {
+			wg.Go(func() {
+				ctx, cancel := waittest.CancelAfter(t.Context(), time.Duration(i%100)*time.Millisecond, nil)
+				defer cancel()
+				if b.Wait(ctx, 1) == nil {
+					granted.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		// The tokens never reach the capacity: one comes back each millisecond,
+		// and callers wait for all of them.
+		now := b.Now()
+		if got, want := float64(granted.Load())+b.Tokens(), now.Seconds()*1000; !near(got, want, 1e-6) {
+			t.Errorf("%d granted and %v left, want %v together", granted.Load(), b.Tokens(), want)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// A process that was stopped by SIGSTOP, or with its container, does not send
+// all that waits at once when it resumes. The line gets a full bucket and what
+// maxLate makes up for.
+func TestNoBurstAfterAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const capacity, rate, callers = 100, 100, 2000
+		b := newEmpty(rate, capacity)
+		line := make([]*waiter[announced.Request], callers)
+		for i := range line {
+			line[i] = mustJoin(t, b, 1)
+		}
+		b.late(time.Minute)
+		granted := 0
+		for _, w := range line {
+			if w.isGranted() {
+				granted++
+			}
+		}
+		if want := capacity + int(rate*maxLate.Seconds()); granted != want {
+			t.Errorf("%d were served at once, want %d", granted, want)
+		}
+		for _, w := range line {
+			b.leave(w)
+		}
+		wantIdle(t, b)
+	})
+}
+
+type panickingContext struct{ context.Context }
+
+func (panickingContext) Done() <-chan struct{} { panic("no channel today") }
+
+func TestPanicOfContextLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newEmpty(1, 1)
+		func() {
+			defer func() { _ = recover() }()
+			err := b.Wait(panickingContext{t.Context()}, 1)
+			t.Errorf("no panic, but %v", err)
+		}()
+		if err := b.Wait(t.Context(), 1); err != nil || b.Now() != time.Second {
+			t.Errorf("took at %v, error %v; want 1s, nil", b.Now(), err)
+		}
+		wantIdle(t, b)
+	})
+}
+
+// A waiter who is granted its turn and leaves at the same instant gives back what
+// the ledger took.
+func TestLeaveGivesBackToTheLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New[announced.Request](time.Now(), 0, 0)
+		l := announced.New(0)
+		b.Limit(l, false)
+		says := func(remaining float64) {
+			b.Locked(func(now time.Duration) {
+				l.Announce(now, now, announced.Answer{Limits: []announced.Limit{{Quota: 100, Remaining: remaining, Reset: time.Minute}}})
+			})
+		}
+		left := func() (remaining float64) {
+			b.Locked(func(now time.Duration) { remaining = l.State(now)[0].Remaining })
+			return remaining
+		}
+		says(0)
+		costs := &announced.Costs{Names: []string{""}}
+		costs.Values[0] = 1
+		w, _, ok := b.takeOrJoin(1, announced.Request{Costs: costs}, 0, false)
+		if !ok || w.place == nil {
+			t.Fatal("it does not wait")
+		}
+		time.Sleep(time.Minute + time.Second) // the end of the window
+		synctest.Wait()
+		says(90)
+		if got := left(); got != 89 {
+			t.Fatalf("left %v, want 89: it is not granted", got)
+		}
+		b.leave(w)
+		if got := left(); got != 90 {
+			t.Errorf("left %v, want 90", got)
+		}
+		if n, _ := b.Line(1); n != 0 || b.timer != nil {
+			t.Errorf("%d wait; timer %v", n, b.timer)
+		}
+	})
+}
+
+// Slots are used in time, once, first come first served.
+func TestSlots(t *testing.T) {
+	const ms = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		b := New[announced.Request](time.Now(), 100, 50)
+		b.AddSlots(Slots{At: 100 * ms, Every: 10 * ms, N: 3})
+		b.AddSlots(Slots{At: 200 * ms, Every: 50 * ms, N: 2})
+		check := func(ahead int, take bool, expected time.Duration) {
+			t.Helper()
+			if n, slotted := b.Ahead(); n != ahead || !slotted {
+				t.Errorf("after %v %d slots are ahead, want %d", b.Now(), n, ahead)
+			}
+			if _, d := b.Line(1); d != expected {
+				t.Errorf("after %v the wait is %v, want %v", b.Now(), d, expected)
+			}
+			if got := b.Take(1); got != take {
+				t.Errorf("after %v Take returned %v", b.Now(), got)
+			}
+		}
+		check(5, false, 100*ms)
+		time.Sleep(105 * ms)
+		check(5, true, 0)
+		check(4, false, 5*ms)
+		time.Sleep(5*ms + slotGrace) // the second slot has just passed, the third is there
+		check(3, true, 0)
+		check(2, false, 80*ms)
+
+		// Three wait for two slots, and the third for tokens at the rate.
+		var took [3]time.Duration
+		done := make(chan struct{})
+		for i := range took {
+			go func() {
+				if err := b.Wait(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
+				took[i] = b.Now()
+				done <- struct{}{}
+			}()
+			synctest.Wait()
+		}
+		if n, d := b.Line(1); n != 3 || d != 130*ms+20*ms {
+			t.Errorf("%d wait, and the next one %v", n, d)
+		}
+		<-done
+		<-done
+		b.ClearSlots()
+		<-done
+		if took != [3]time.Duration{200 * ms, 250 * ms, 260 * ms} {
+			t.Errorf("they came after %v", took)
+		}
+	})
+}
+
+// A caller who waits for a limit that others do not need does not hold them up, and
+// those who need it are served in their order.
+func TestLineOfTwoResources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New[announced.Request](time.Now(), 0, 0)
+		l := announced.New(0)
+		b.Limit(l, false)
+		core, log := announced.RouteOf("GET", "/repos"), announced.RouteOf("GET", "/log")
+		answer := func(route announced.Route, name string, remaining float64) {
+			sent, ok := b.TakeNow(1, announced.Request{Route: route})
+			if !ok {
+				t.Fatal(name, "is not sent")
+			}
+			b.Locked(func(now time.Duration) {
+				l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{
+					{Name: name, Quota: 100, Remaining: remaining, Reset: 10 * time.Second},
+				}})
+				l.Settle(sent, true)
+			})
+		}
+		answer(core, "core", 90)
+		answer(log, "log", 0)
+		q := waittest.NewQueue()
+		for id, route := range []announced.Route{log, core, log, core} {
+			q.Join(id, func() error {
+				_, err := b.WaitFor(t.Context(), 1, announced.Request{Route: route}, 0, false)
+				return err
+			})
+		}
+		got := q.Wait()
+		var order []int
+		for _, e := range got {
+			order = append(order, e.ID)
+		}
+		if !slices.Equal(order, []int{1, 3, 0, 2}) || got[1].At != 0 || got[2].At.Truncate(time.Second) != 11*time.Second {
+			t.Errorf("served %v", got)
+		}
+	})
+}
+
+// The timer of a caller who waits for a limit makes no tokens for those who wait for
+// tokens behind.
+func TestPacedLineOfTwoResources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New[announced.Request](time.Now(), .1, 1)
+		l := announced.New(0)
+		b.Limit(l, true)
+		core, log := announced.Request{Route: announced.RouteOf("GET", "/repos")}, announced.Request{Route: announced.RouteOf("GET", "/log")}
+		for _, r := range []announced.Request{core, log} {
+			sent, err := b.WaitFor(t.Context(), 1, r, 0, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			limit := announced.Limit{Name: "core", Quota: 100, Remaining: 90, Reset: time.Hour}
+			if r == log {
+				limit.Name, limit.Remaining, limit.Reset = "log", 0, 15*time.Second
+			}
+			b.Locked(func(now time.Duration) {
+				l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{limit}})
+				l.Settle(sent, true)
+			})
+		}
+		q := waittest.NewQueue()
+		for id, r := range []announced.Request{log, core, core, core} {
+			q.Join(id, func() error {
+				_, err := b.WaitFor(t.Context(), 1, r, 0, false)
+				return err
+			})
+		}
+		var at []time.Duration
+		for _, e := range q.Wait() {
+			at = append(at, e.At.Round(time.Millisecond))
+		}
+		if want := []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, 40 * time.Second}; !slices.Equal(at, want) {
+			t.Errorf("served after %v, want %v", at, want)
+		}
+	})
+}
+
+// A caller waits for what those before it are known to cost.
+func TestExpectedWaitAfterKnownCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New[announced.Request](time.Now(), 0, 0)
+		l := announced.New(0)
+		b.Limit(l, false)
+		costs := func(units float64) announced.Request {
+			c := &announced.Costs{Names: []string{"tokens"}}
+			c.Values[0] = units
+			return announced.Request{Costs: c}
+		}
+		sent, _ := b.TakeNow(1, costs(1))
+		b.Locked(func(now time.Duration) {
+			l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{
+				{Name: "tokens", Quota: 1000, Remaining: 0, Reset: 100 * time.Second, Refills: true},
+			}})
+			l.Settle(sent, true)
+		})
+		for _, units := range []float64{100, 300} { // at most ten come back in a second, of which .8 are used
+			mustJoin(t, b, 1).req = costs(units)
+		}
+		b.mu.Lock()
+		wait := b.expectedWait(b.Now(), 1, costs(100))
+		b.mu.Unlock()
+		if wait.Round(time.Second/10) != 62500*time.Millisecond {
+			t.Errorf("500 units are expected after %v", wait)
+		}
+		time.Sleep(5 * time.Second)
+		if _, ok := b.TakeNow(1, costs(1)); ok {
+			t.Error("a request that costs less overtook the line")
+		}
+	})
+}
+
+// A wait that becomes longer than its limit because of what a service says is given
+// up, and a deadline leaves room for a response.
+func TestLimitOfAWaitForALedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New[announced.Request](time.Now(), 0, 0)
+		l := announced.New(0)
+		b.Limit(l, false)
+		says := func(sent time.Duration, reset time.Duration) {
+			b.Locked(func(now time.Duration) {
+				l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{{Quota: 100, Reset: reset}}})
+				l.Settle(sent, true)
+			})
+		}
+		sent, _ := b.TakeNow(1, announced.Request{})
+		time.Sleep(time.Second)
+		says(sent, 10*time.Second)
+		wait := func(limit time.Duration, limited bool, deadline time.Duration) (time.Duration, error) {
+			ctx, start := t.Context(), time.Now()
+			if deadline > 0 {
+				c, cancel := context.WithTimeout(ctx, deadline)
+				defer cancel()
+				ctx = c
+			}
+			_, err := b.WaitFor(ctx, 1, announced.Request{}, limit, limited)
+			return time.Since(start), err
+		}
+		var tooLong *TooLongError
+		if took, err := wait(0, false, 11*time.Second); took != 0 || !errors.As(err, &tooLong) {
+			t.Errorf("a response would come after the deadline: %v, %v", took, err)
+		}
+		time.AfterFunc(5*time.Second, func() { says(b.Now(), 50*time.Second) })
+		if took, err := wait(12*time.Second, true, 0); took < 12*time.Second || took > 13*time.Second || !errors.As(err, &tooLong) {
+			t.Errorf("%v, %v", took, err)
+		}
+		wantIdle(t, b)
+	})
+}

@@ -1,0 +1,176 @@
+// Package retrylog logs every attempt of a Transport in one form, which awsretry
+// simulate --from reads with slog's JSON handler. awsretry.LogTo logs only the
+// failures.
+package retrylog
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/record"
+	"example.com/awsretry/internal/redact"
+)
+
+// A Config says how attempts are logged. The zero value logs what awsretry.LogTo
+// logs.
+type Config struct {
+	// Logger is what is logged to. Nil means what slog.Default returns at the
+	// time.
+	Logger *slog.Logger
+
+	// All also logs successes and canceled calls, at level debug. If the response
+	// announces limits that [awsretry.ReadLimits] knows, the attribute limits has
+	// them, as in "requests 59/60 1s refills, tokens 800/1000 12s refills": the
+	// name, what remains of the quota, the reset, and refills if units come back
+	// steadily. A retry may wait for a send token before its line is written:
+	// late_ms is how long after the attempt's end that is. The first line, and the
+	// first after a change, has the Transport's settings as awsretry simulate names
+	// them, such as "adaptive=scaled+limits".
+	All bool
+
+	// EachSecond logs one warning for each partition and second. Its attribute
+	// failures counts the warnings that it stands for: itself, and those since
+	// the line before, which were left out. If none follows in the next second,
+	// an attempt of the partition that is observed later logs their number.
+	EachSecond bool
+
+	// OmitPaths logs only the scheme and host of URLs, for services that take
+	// secrets in the path.
+	OmitPaths bool
+}
+
+// Observer returns an observer for Transport.Observe or awsretry.WithObserver. It
+// is safe for concurrent use.
+func (c Config) Observer() func(awsretry.Attempt) {
+	failures := tally{of: make(map[string]*tallied)}
+	var setting atomic.Pointer[string] // that was logged last
+	return func(a awsretry.Attempt) {
+		logger := c.Logger
+		if logger == nil {
+			logger = slog.Default()
+		}
+		ctx := context.Background()
+		if a.Request != nil {
+			ctx = a.Request.Context()
+		}
+		quiet := a.Class == awsretry.Success || a.Stop == awsretry.StopCanceled
+		logged := !quiet || c.All && logger.Enabled(ctx, slog.LevelDebug)
+		var r record.Record
+		warns := false
+		if logged {
+			r = record.Of(a, c.OmitPaths)
+			level, _ := r.Event()
+			warns, logged = level == slog.LevelWarn, logger.Enabled(ctx, level)
+		}
+		var more []slog.Attr
+		if c.EachSecond {
+			switch count := failures.take(a.Partition, time.Now().Unix(), warns); {
+			case warns && count == 0:
+				return
+			case warns:
+				more = append(more, slog.Int("failures", count))
+			case count > 0:
+				logger.LogAttrs(ctx, slog.LevelWarn, "failures before",
+					slog.String("partition", redact.Text(a.Partition)), slog.Int("failures", count))
+			}
+		}
+		if !logged {
+			return
+		}
+		if c.All {
+			if last := setting.Load(); a.Setting != "" && (last == nil || *last != a.Setting) {
+				now := a.Setting
+				setting.Store(&now)
+				r.Setting = now
+			}
+			if late := time.Since(a.Start) - a.Elapsed; !a.Start.IsZero() && late >= time.Millisecond {
+				r.Late = record.Span(late)
+			}
+			r.Limits = limitsText(awsretry.ReadLimits(a.Response))
+		}
+		r.Log(ctx, logger, more...)
+	}
+}
+
+// limitsText returns the attribute limits, or "". Their names come from a
+// server: they are short, and have neither white space nor commas.
+func limitsText(limits []awsretry.Limit) string {
+	const longest = 50 // bytes of a name
+	oneWord := func(r rune) rune {
+		if unicode.IsSpace(r) || r == ',' {
+			return '_'
+		}
+		return r
+	}
+	var text []byte
+	for i, l := range limits {
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		if name := l.Name[:min(len(l.Name), longest)]; name != "" {
+			text = append(append(text, strings.Map(oneWord, redact.Text(name))...), ' ')
+		}
+		text = strconv.AppendFloat(text, l.Remaining, 'g', 15, 64)
+		if l.Quota > 0 {
+			text = strconv.AppendFloat(append(text, '/'), l.Quota, 'g', 15, 64)
+		}
+		if l.Reset >= 0 {
+			text = append(append(text, ' '), l.Reset.Round(time.Millisecond).String()...)
+		}
+		if l.Refills {
+			text = append(text, " refills"...)
+		}
+	}
+	return string(text)
+}
+
+// A tally counts the failures of each partition since their last line.
+type tally struct {
+	mu sync.Mutex // guards of and what it points to
+	of map[string]*tallied
+}
+
+type tallied struct {
+	second   int64 // of the last line
+	failures int   // since then
+}
+
+// mostTallied limits the partitions of a tally. Those beyond count as one.
+const mostTallied = 1024
+
+// take counts an attempt that was observed in a second, and returns how many
+// failures a line now stands for, or 0 if there is to be none.
+func (t *tally) take(partition string, second int64, failed bool) (failures int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.of[partition]
+	if e == nil && len(t.of) >= mostTallied {
+		partition = ""
+		e = t.of[partition]
+	}
+	switch {
+	case e == nil && !failed:
+		return 0
+	case e == nil:
+		e = new(tallied)
+		t.of[partition] = e
+	}
+	if failed {
+		e.failures++
+	}
+	if e.second == second || !failed && second < e.second+2 { // the next second's failure says more
+		return 0
+	}
+	failures, e.failures, e.second = e.failures, 0, second
+	if failures == 0 {
+		delete(t.of, partition)
+	}
+	return failures
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	gopath "path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/sumdb/dirhash"
+	"golang.org/x/mod/zip"
+)
+
+// private are the folders of the modules that only work on the repository
+// itself. They are not published, and keep their replace directives.
+var private = []string{"bench", "interop", "interop/clients", "retryablehttp/users", "tools"}
+
+// A mod is a module of the tree.
+type mod struct {
+	dir      string // in the tree, with slashes; "." for the root
+	path     string
+	file     *modfile.File
+	requires []*mod // modules of the tree
+	sums     []string
+	done     bool // written to the proxy
+}
+
+// editModules rewrites every go.mod of the tree. It returns the modules that are
+// published.
+func editModules(tree, root, version string) ([]*mod, error) {
+	dirs, err := findModules(tree)
+	if err != nil {
+		return nil, err
+	}
+	public := make(map[string]*mod)
+	var mods []*mod
+	for _, dir := range dirs {
+		m := &mod{dir: dir, path: gopath.Join(root, dir)}
+		name := filepath.Join(tree, dir, "go.mod")
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if m.file, err = modfile.Parse(name, text, nil); err != nil {
+			return nil, err
+		}
+		if m.file.Module.Mod.Path != m.path {
+			return nil, fmt.Errorf("%s: the module is %s, not %s", name, m.file.Module.Mod.Path, m.path)
+		}
+		mods = append(mods, m)
+		if !slices.Contains(private, dir) {
+			public[m.path] = m
+		}
+	}
+	var released []*mod
+	for _, m := range mods {
+		if err := m.edit(root, version, public); err != nil {
+			return nil, fmt.Errorf("%s/go.mod: %w", m.dir, err)
+		}
+		if public[m.path] != nil {
+			released = append(released, m)
+		}
+		if err := os.WriteFile(filepath.Join(tree, m.dir, "go.mod"), modfile.Format(m.file.Syntax), 0o666); err != nil {
+			return nil, err
+		}
+	}
+	return released, nil
+}
+
+// edit requires the modules of the tree at version. If m is public, it drops
+// their replace directives and notes what m requires.
+func (m *mod) edit(root, version string, public map[string]*mod) error {
+	own := func(path string) bool { return path == root || strings.HasPrefix(path, root+"/") }
+	for _, r := range slices.Clone(m.file.Require) {
+		if !own(r.Mod.Path) {
+			continue
+		}
+		if err := m.file.AddRequire(r.Mod.Path, version); err != nil {
+			return err
+		}
+		if public[m.path] == nil {
+			continue
+		}
+		required := public[r.Mod.Path]
+		if required == nil {
+			return fmt.Errorf("requires %s, which is not published", r.Mod.Path)
+		}
+		m.requires = append(m.requires, required)
+	}
+	if public[m.path] != nil {
+		for _, r := range slices.Clone(m.file.Replace) {
+			if !own(r.Old.Path) {
+				return fmt.Errorf("replaces %s; a published module must replace nothing", r.Old.Path)
+			}
+			if err := m.file.DropReplace(r.Old.Path, r.Old.Version); err != nil {
+				return err
+			}
+		}
+	}
+	m.file.Cleanup()
+	m.file.SortBlocks()
+	return nil
+}
+
+// publish completes the go.sum of each module, and writes it to the proxy. The
+// modules are returned in the order in which they were written.
+func publish(mods []*mod, tree, proxy, version string) ([]*mod, error) {
+	license, err := os.ReadFile(filepath.Join(tree, "LICENSE"))
+	if err != nil {
+		return nil, err
+	}
+	var order []*mod
+	for len(order) < len(mods) {
+		before := len(order)
+		for _, m := range mods {
+			if m.done || slices.ContainsFunc(m.requires, func(r *mod) bool { return !r.done }) {
+				continue
+			}
+			// Go adds the LICENSE of a repository to the module of each folder
+			// without one. With a copy, the sums do not depend on that.
+			if err := os.WriteFile(filepath.Join(tree, m.dir, "LICENSE"), license, 0o666); err != nil {
+				return nil, err
+			}
+			if err := m.publish(tree, proxy, version); err != nil {
+				return nil, fmt.Errorf("%s: %w", m.path, err)
+			}
+			m.done = true
+			order = append(order, m)
+		}
+		if len(order) == before {
+			return nil, errors.New("modules require each other in a circle, so none of them can be hashed first")
+		}
+	}
+	return order, nil
+}
+
+// publish writes m's go.sum and its files of the proxy. What it requires must be
+// published.
+func (m *mod) publish(tree, proxy, version string) error {
+	dir := filepath.Join(tree, m.dir)
+	if err := m.addSums(filepath.Join(dir, "go.sum")); err != nil {
+		return err
+	}
+	v := module.Version{Path: m.path, Version: version}
+	escaped, err := module.EscapePath(m.path)
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(proxy, filepath.FromSlash(escaped), "@v")
+	if err := os.MkdirAll(to, 0o777); err != nil {
+		return err
+	}
+	name := filepath.Join(to, version)
+	archive, err := os.Create(name + ".zip")
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(zip.CreateFromDir(archive, v, dir), archive.Close()); err != nil {
+		return err
+	}
+	gomod := modfile.Format(m.file.Syntax)
+	info, err := json.Marshal(struct {
+		Version string
+		Time    time.Time
+	}{version, time.Now().UTC().Truncate(time.Second)})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(
+		os.WriteFile(name+".mod", gomod, 0o666),
+		os.WriteFile(name+".info", info, 0o666),
+		os.WriteFile(filepath.Join(to, "list"), []byte(version+"\n"), 0o666),
+	); err != nil {
+		return err
+	}
+	return m.hash(v, name)
+}
+
+// addSums adds the sums of all modules of the tree that m needs to its go.sum.
+func (m *mod) addSums(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	var needs func(*mod)
+	needs = func(m *mod) {
+		for _, r := range m.requires {
+			lines = append(lines, r.sums...)
+			needs(r)
+		}
+	}
+	needs(m)
+	slices.Sort(lines)
+	return os.WriteFile(name, []byte(strings.Join(slices.Compact(lines), "\n")+"\n"), 0o666)
+}
+
+// hash sets the lines that the go.sum of a module that requires m has.
+func (m *mod) hash(v module.Version, name string) error {
+	all, err := dirhash.HashZip(name+".zip", dirhash.Hash1)
+	if err != nil {
+		return err
+	}
+	gomod, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) { return os.Open(name + ".mod") })
+	if err != nil {
+		return err
+	}
+	m.sums = []string{
+		fmt.Sprintf("%s %s %s", v.Path, v.Version, all),
+		fmt.Sprintf("%s %s/go.mod %s", v.Path, v.Version, gomod),
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	gopath "path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+)
+
+const (
+	repository = "../.."
+	// Its last element is not the package's name, and it has a capital letter,
+	// which a proxy escapes.
+	newPath    = "release.example/Who/go-retries"
+	newVersion = "v0.4.0-rc.1"
+)
+
+// nested are the modules of the programs in testdata/user, but for the root.
+var nested = []string{"awssdk", "fleet", "otelretry", "deliveryqueue", "retryablehttp"}
+
+// TestFreshUser takes the modules of a release as a module of a user does: from
+// the proxy that is written, without a replace directive. It builds and runs
+// a program of each door, and installs the commands.
+func TestFreshUser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles all published modules")
+	}
+	dir := t.TempDir()
+	if _, err := release(repository, dir, newPath, newVersion); err != nil {
+		t.Fatal(err)
+	}
+	oldPath, err := modulePath(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("names", func(t *testing.T) { checkNames(t, filepath.Join(dir, "tree"), oldPath) })
+	t.Run("private", func(t *testing.T) {
+		for _, name := range private {
+			// Resolves every import of the module's packages and tests.
+			run(t, filepath.Join(dir, "tree", name), nil, "go", "list", "-deps", "-test", "./...")
+		}
+	})
+
+	// The other modules come from the cache, where their sums were checked when
+	// they were downloaded. No other proxy is asked, because go get looks for
+	// a module at each prefix of a path too, and would wait for the network. With
+	// -trimpath, they are compiled once, wherever they are.
+	cache := strings.TrimSpace(run(t, ".", nil, "go", "env", "GOMODCACHE"))
+	fillCache(t, filepath.Join(dir, "replaced"), oldPath)
+	user, bin := filepath.Join(dir, "user"), filepath.Join(dir, "bin")
+	env := []string{
+		"GOMODCACHE=" + filepath.Join(dir, "modules"),
+		"GOPROXY=" + fileURL(filepath.Join(dir, "proxy")) + "," + fileURL(filepath.Join(cache, "cache", "download")),
+		"GOSUMDB=off", "GOWORK=off", "GOBIN=" + bin,
+		"GOFLAGS=-mod=mod -modcacherw -trimpath -buildvcs=false",
+	}
+	copyUser(t, user, newRenamer(oldPath, newPath))
+	run(t, user, env, "go", "mod", "init", "user.example/program")
+	get := []string{"get", newPath + "@" + newVersion}
+	for _, name := range nested {
+		get = append(get, newPath+"/"+name+"@"+newVersion)
+	}
+	run(t, user, env, "go", get...)
+	if text, err := os.ReadFile(filepath.Join(user, "go.mod")); err != nil || bytes.Contains(text, []byte("replace")) {
+		t.Errorf("%v, or a replace directive in\n%s", err, text)
+	}
+	run(t, user, env, "go", "build", "-o", bin+"/", "./...")
+	for program, want := range map[string]string{
+		"api": "200 after 2 requests\n", "aws": "read after 2 requests\n", "webhooks": "delivered order 7\n",
+		"metrics": "404\n", "fleet": "404\n", "hashicorp": "404\n",
+	} {
+		if got := run(t, user, env, filepath.Join(bin, program)); got != want {
+			t.Errorf("%s printed %q, want %q", program, got, want)
+		}
+	}
+	for _, command := range []string{"awsretry", "awsretry-deliver"} {
+		run(t, user, env, "go", "install", newPath+"/cmd/"+command+"@"+newVersion)
+		if got := run(t, user, env, filepath.Join(bin, command), "--version"); !strings.Contains(got, newVersion) {
+			t.Errorf("%s --version printed %q, want %s in it", command, got, newVersion)
+		}
+	}
+}
+
+// fillCache downloads what the programs and the commands need of other modules,
+// unless it is in the cache.
+func fillCache(t *testing.T, dir, oldPath string) {
+	t.Helper()
+	copyUser(t, dir, newRenamer(oldPath, oldPath))
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, nil, "go", "mod", "init", "user.example/program")
+	for _, name := range append([]string{""}, nested...) {
+		path := gopath.Join(oldPath, name)
+		run(t, dir, nil, "go", "mod", "edit", "-require="+path+"@v0.0.0", "-replace="+path+"="+filepath.Join(root, name))
+	}
+	env := []string{"GOFLAGS=-mod=mod", "GOWORK=off"}
+	run(t, dir, env, "go", "list", "-deps", "./...")
+	run(t, dir, env, "go", "mod", "graph")
+	for _, command := range []string{"awsretry", "awsretry-deliver"} {
+		run(t, filepath.Join(root, "cmd", command), nil, "go", "list", "-deps", "./...")
+	}
+}
+
+// copyUser copies the programs of testdata/user.
+func copyUser(t *testing.T, dir string, rename renamer) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS("testdata/user"), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		return copyFile(filepath.Join("testdata/user", name), filepath.Join(dir, name), rename, newVersion)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkNames finds every file of the tree that names the old path, and every
+// go.mod of a published module with a replace directive.
+func checkNames(t *testing.T, tree, oldPath string) {
+	modules := 0
+	err := filepath.WalkDir(tree, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if find := newRenamer(oldPath, newPath).find; find.Match(text) {
+			t.Errorf("%s names %s", name, find.Find(text))
+		}
+		if bytes.Contains(text, []byte(unpublishedMark)) && filepath.Ext(name) == ".md" {
+			t.Errorf("%s has the text for before a release", name)
+		}
+		if entry.Name() != "go.mod" {
+			return nil
+		}
+		file, err := modfile.Parse(name, text, nil)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(tree, filepath.Dir(name))
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(private, filepath.ToSlash(dir)) {
+			modules++
+			if len(file.Replace) > 0 {
+				t.Errorf("%s has %d replace directives", name, len(file.Replace))
+			}
+		}
+		return nil
+	})
+	if err != nil || modules < 10 {
+		t.Errorf("%d published modules, %v", modules, err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, test := range []struct{ path, version, want string }{
+		{"github.com/who/awsretry", "v0.4.0", ""},
+		{"git.example/retries", "v1.0.0-rc.1", ""},
+		{"", "v0.4.0", `MODULE is "";`},
+		{"awsretry", "v0.4.0", `MODULE is "awsretry";`},
+		{"https://github.com/who/awsretry", "v0.4.0", `MODULE is "https://github.com/who/awsretry";`},
+		{"github.com/who/awsretry/", "v0.4.0", `MODULE is "github.com/who/awsretry/";`},
+		{"github.com/who/awsretry/v2", "v2.0.0", "it must not end in /v2"},
+		{"gopkg.in/retry.v1", "v1.0.0", "it must not end in .v1"},
+		{"github.com/who/awsretry", "", `VERSION is "";`},
+		{"github.com/who/awsretry", "0.4.0", `VERSION is "0.4.0";`},
+		{"github.com/who/awsretry", "v0.4", `VERSION is "v0.4";`},
+		{"github.com/who/awsretry", "v0.4.0+build", `VERSION is "v0.4.0+build";`},
+		{"github.com/who/awsretry", "v0.0.0-20261127150000-0123456789ab", "it must be a complete semantic version"},
+		{"github.com/who/awsretry", "v2.0.0", "Go wants /v2"},
+	} {
+		err := check(test.path, test.version)
+		switch {
+		case test.want == "" && err != nil:
+			t.Errorf("%s %s: %v", test.path, test.version, err)
+		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+			t.Errorf("%s %s: %v, want %s in the error", test.path, test.version, err, test.want)
+		}
+	}
+}
+
+func TestRewrite(t *testing.T) {
+	rename := newRenamer("old.example/lib", "new.example/x")
+	for _, test := range []struct{ name, text, want string }{
+		{"a.go", "package a\n\nimport (\n\t\"o.example/b\"\n\t\"old.example/lib\"\n)\n\nconst s = \"old.example/lib/fleet\"\n",
+			"package a\n\nimport (\n\t\"new.example/x\"\n\t\"o.example/b\"\n)\n\nconst s = \"new.example/x/fleet\"\n"},
+		{"a.go", "package a\n\nconst s = `old\\.example/lib(\\S*)`\n", "package a\n\nconst s = `new\\.example/x(\\S*)`\n"},
+		{"a.json", `{"old.example/lib.Transport": 1}`, `{"new.example/x.Transport": 1}`},
+		{"a.md", "a\n<!-- unpublished -->\nb\n<!-- published\ngo get old.example/lib@VERSION\n-->\nc VERSION\n",
+			"a\ngo get new.example/x@v1.2.3\nc VERSION\n"},
+	} {
+		got, err := rewrite(test.name, []byte(test.text), rename, "v1.2.3")
+		if err != nil || string(got) != test.want {
+			t.Errorf("%s: got %q, %v, want %q", test.name, got, err, test.want)
+		}
+	}
+	if _, err := rewrite("a.md", []byte("<!-- unpublished -->\nb\n"), rename, "v1.2.3"); err == nil {
+		t.Error("a page whose text for after the release is missing is no error")
+	}
+}
+
+func fileURL(path string) string { return "file://" + filepath.ToSlash(path) }
+
+func run(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), name, args...)
+	command.Dir = dir
+	command.Env = append(os.Environ(), env...)
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, stderr.String())
+	}
+	return string(out)
+}
