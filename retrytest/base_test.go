@@ -95,7 +95,6 @@ func TestSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		req.Header.Set("X-Later", "yes")
 		var want []Request
 		for n, after := range []time.Duration{0, 3 * time.Second, 10 * time.Second} {
 			want = append(want, Request{
@@ -112,6 +111,20 @@ func TestSent(t *testing.T) {
 			t.Error("Sent returns its own slice")
 		}
 	})
+}
+
+// What was sent stays as it was.
+func TestSentIsACopy(t *testing.T) {
+	base := Statuses(200)
+	req := httpfake.Request(t, t.Context(), "GET", nil)
+	req.Header.Set("X-Version", "1")
+	if _, err := base.RoundTrip(req); err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Version", "2")
+	if got := base.Sent()[0].Header.Get("X-Version"); got != "1" {
+		t.Errorf("sent version %s", got)
+	}
 }
 
 func TestSentToAServer(t *testing.T) {

@@ -180,7 +180,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 	page.Observe(awsretry.Attempt{
 		Number: 1, Class: awsretry.Transient, Partition: "long error",
-		Err: errors.New(strings.Repeat("x ", maxError/2-10) + "http://user:12PASSWORD34@service.example/?token=SECRET"),
+		// What is kept of it ends in the user, and is short without the first query.
+		Err: errors.New(`Get "http://service.example/?q=` + strings.Repeat("x", maxError-47) + `": http://SECRET@service.example/`),
 	})
 	text := get(t, page, "/").Body.String()
 	tags := regexp.MustCompile(`<[^>]*>`)
@@ -206,6 +207,17 @@ func TestHostileTexts(t *testing.T) {
 	}
 	if !strings.Contains(text, "&lt;script&gt;alert(1)") {
 		t.Error("the texts are not shown")
+	}
+}
+
+// JSON has no infinite numbers.
+func TestInfiniteNumbers(t *testing.T) {
+	inf := math.Inf(1)
+	state := newState(&awsretry.Transport{Mode: awsretry.Adaptive}, awsretry.State{
+		Limited: true, SendRate: inf, MeasuredRate: math.NaN(), Limits: []awsretry.Limit{{Quota: inf, Remaining: inf, Reset: -1}},
+	})
+	if text, err := json.Marshal(state); err != nil || state.SendRate != nil || state.Limits[0].Quota != nil || state.Limits[0].Reset != nil {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 
