@@ -24,7 +24,7 @@ func (c *config) tryFast(req *http.Request) (*http.Response, error) {
 	case f.sent():
 		return f.goOn(req)
 	}
-	return c.roundTrip(req, f.options)
+	return roundTrip(c, req, f.options)
 }
 
 // A fastPath sends a request that needs nothing but sending. Most requests

@@ -288,12 +288,12 @@ func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	return config.roundTrip(req, nil)
+	return roundTrip(config, req, nil)
 }
 
 // roundTrip makes the call of a request. If options is nil, they are not known
 // yet.
-func (config *config) roundTrip(req *http.Request, options *callOptions) (*http.Response, error) {
+func roundTrip(config *config, req *http.Request, options *callOptions) (*http.Response, error) {
 	var c call
 	defer c.finally()
 	c.take(req)

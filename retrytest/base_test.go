@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,7 +67,7 @@ func TestResponses(t *testing.T) {
 				if resp.Header.Get("X-Amzn-ErrorType") != tt.step.Code || resp.Request != req {
 					t.Errorf("%s: the code is %q", via, resp.Header.Get("X-Amzn-ErrorType"))
 				}
-				if want := tt.step.Header["content-type"]; want != nil && !slices.Equal(resp.Header["Content-Type"], want) {
+				if len(tt.step.Header) > 0 && resp.Header.Get("Content-Type") != "text/x" {
 					t.Errorf("%s: %v", via, resp.Header)
 				}
 			}

@@ -71,12 +71,12 @@ func Start(t *testing.T) *Browser {
 	answers.Close()
 	b := &Browser{t: t, in: in, out: bufio.NewReader(out)}
 	t.Cleanup(func() {
-		b.try(nil, "Browser.close", nil)
-		cmd.Wait()
+		_ = b.try(nil, "Browser.close", nil)
+		_ = cmd.Wait()
 		cancel()
 		in.Close()
 		out.Close()
-		os.RemoveAll(profile) // a process of Chromium's may still write into it
+		_ = os.RemoveAll(profile) // a process of Chromium's may still write into it
 	})
 	var targets struct {
 		TargetInfos []struct{ TargetID, Type string }
