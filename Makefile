@@ -45,8 +45,8 @@ test: needs ## The tests of every module (4 minutes the first time), but for the
 
 check: ## All else that CI runs: the race detector, linters, other platforms, API listing, layers, rules, pictures, long tests
 	@command -v "$$(go env CC)" >/dev/null || { echo "the race detector needs a C compiler, and $$(go env CC) is not in PATH: install gcc or clang"; exit 1; }
-	@$(PARALLEL) $(RACES) whole/interop whole/simulate whole/bench lint crossvet pictures-check release-check
-	@$(PARALLEL) whole/retryablehttp whole/retryablehttp/users whole/interop/clients # whose uploads would slow the others down
+	@$(PARALLEL) $(RACES) whole/interop whole/simulate whole/bench lint crossvet pictures-check
+	@$(PARALLEL) whole/retryablehttp whole/retryablehttp/users whole/interop/clients release-check # whose uploads and builds would slow the others down
 
 lint: format $(LINTS) api-check layers mutate-check ## Of these only formatting, linters, API listing, layers and rules
 

@@ -374,7 +374,7 @@ func TestClientTimeoutIsADeadline(t *testing.T) {
 		var wait sync.WaitGroup
 		for range calls {
 			wait.Go(func() {
-				client := http.Client{Transport: tr, Timeout: 20 * time.Millisecond}
+				client := http.Client{Transport: tr, Timeout: 200 * time.Millisecond}
 				_, err := client.Get(server.URL)
 				var timeout net.Error
 				if !errors.As(err, &timeout) || !timeout.Timeout() {
