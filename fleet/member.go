@@ -90,6 +90,7 @@ func (m *member) run() {
 		began, soonest := time.Now(), period/2
 		m.renew()
 		if m.cut { // tell the others at once
+			schedule.BeginRenewal() // the first has woken callers
 			m.renew()
 			soonest = period
 		}
