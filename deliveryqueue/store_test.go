@@ -72,13 +72,20 @@ func TestLockedFile(t *testing.T) {
 			_, err := q.Enqueue(t.Context(), post(t, end.URL, "hello"), Options{})
 			enqueued <- err
 		}()
-		time.Sleep(300 * time.Millisecond)
+		var err error
+		if tt.fault != "" {
+			err = <-enqueued
+		} else {
+			time.Sleep(300 * time.Millisecond)
+		}
 		var state string // it can be read
 		if err := other.QueryRow("SELECT state FROM river_job").Scan(&state); err != nil || state != "running" {
 			t.Errorf("%q, %v", state, err)
 		}
 		execute(t, other, tt.end)
-		err := <-enqueued
+		if tt.fault == "" {
+			err = <-enqueued
+		}
 		if (err != nil) != (tt.fault != "") || err != nil && !strings.Contains(err.Error(), tt.fault) {
 			t.Errorf("Enqueue: %v", err)
 		}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -285,8 +286,11 @@ func TestMemoryOfAnUpload(t *testing.T) {
 		"ReaderAt":   io.NewSectionReader(neverEnding{}, 0, size),
 	} {
 		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
 			var sent []int64
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
 				if len(sent) == 0 { // the first attempt fails after a part
 					n, _ := io.CopyN(io.Discard, r.Body, 1<<20)
 					sent = append(sent, n)
@@ -300,6 +304,8 @@ func TestMemoryOfAnUpload(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			do(t, newClient(), request(t, "PUT", s.URL, body))
 			runtime.ReadMemStats(&after)
+			mu.Lock()
+			defer mu.Unlock()
 			if want := []int64{1 << 20, size}; !slices.Equal(sent, want) {
 				t.Errorf("%d bytes, want %d", sent, want)
 			}
