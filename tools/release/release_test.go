@@ -50,16 +50,18 @@ func TestFreshUser(t *testing.T) {
 
 	// The other modules come from the cache, where their sums were checked when
 	// they were downloaded. No other proxy is asked, because go get looks for
-	// a module at each prefix of a path too, and would wait for the network. With
-	// -trimpath, they are compiled once, wherever they are.
+	// a module at each prefix of a path too, and would wait for the network. The
+	// release goes into the same cache for as long as the test runs, so that the
+	// other modules are where they were compiled.
 	cache := strings.TrimSpace(run(t, ".", nil, "go", "env", "GOMODCACHE"))
 	fillCache(t, filepath.Join(dir, "replaced"), oldPath)
+	forget(t, cache)
+	t.Cleanup(func() { forget(t, cache) })
 	user, bin := filepath.Join(dir, "user"), filepath.Join(dir, "bin")
 	env := []string{
-		"GOMODCACHE=" + filepath.Join(dir, "modules"),
 		"GOPROXY=" + fileURL(filepath.Join(dir, "proxy")) + "," + fileURL(filepath.Join(cache, "cache", "download")),
 		"GOSUMDB=off", "GOWORK=off", "GOBIN=" + bin,
-		"GOFLAGS=-mod=mod -modcacherw -trimpath -buildvcs=false",
+		"GOFLAGS=-mod=mod -modcacherw -buildvcs=false",
 	}
 	copyUser(t, user, newRenamer(oldPath, newPath))
 	run(t, user, env, "go", "mod", "init", "user.example/program")
@@ -84,6 +86,16 @@ func TestFreshUser(t *testing.T) {
 		run(t, user, env, "go", "install", newPath+"/cmd/"+command+"@"+newVersion)
 		if got := run(t, user, env, filepath.Join(bin, command), "--version"); !strings.Contains(got, newVersion) {
 			t.Errorf("%s --version printed %q, want %s in it", command, got, newVersion)
+		}
+	}
+}
+
+// forget removes the release from a module cache.
+func forget(t *testing.T, cache string) {
+	host, _, _ := strings.Cut(newPath, "/")
+	for _, dir := range []string{filepath.Join(cache, host), filepath.Join(cache, "cache", "download", host)} {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
 		}
 	}
 }
