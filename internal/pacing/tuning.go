@@ -70,6 +70,7 @@ type Tuning struct {
 	LookTime       float64 // seconds
 	LeastLook      float64 // responses in a look
 	LeastShown     float64 // log of the odds that it is expected to show
+	Sunk           float64 // a rate that fell by this factor looks in any case
 }
 
 // DefaultTuning returns the constants that [NewScaled] sets.
@@ -132,6 +133,7 @@ func DefaultTuning() Tuning {
 		LookTime:       4,
 		LeastLook:      16,
 		LeastShown:     1,
+		Sunk:           16,
 		ForBackground:  5,
 		AgainstIt:      3,
 	}
