@@ -82,7 +82,7 @@ func DefaultTuning() Tuning {
 		LongestSparse: 20,
 		Sparse:        200,
 		Predictable:   600,
-		UsualShare:    0.02,
+		UsualShare:    0.025,
 		ShareMemory:   200,
 
 		Step:          0.08,
@@ -129,7 +129,7 @@ func DefaultTuning() Tuning {
 		Guard:          5,
 		MostGuard:      0.6,
 		GuardEnough:    8,
-		MostShown:      1.7,
+		MostShown:      1.6,
 		LookTime:       4,
 		LeastLook:      16,
 		LeastShown:     1,
