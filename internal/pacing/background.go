@@ -54,6 +54,14 @@ func (s *Scaled) look(now time.Duration, limit float64) {
 	s.fresh, s.suspicion = outcomes{}, 0
 }
 
+// telling reports whether a look below limit has enough responses to tell a
+// background of a share from none: by the mean of the log odds that they show.
+func (s *Scaled) telling(limit, share float64) bool {
+	responses, fewer := limit*s.HoldAt*s.LookTime, share/s.Fewer
+	shown := share*math.Log(share/fewer) + (1-share)*math.Log((1-share)/(1-fewer))
+	return responses >= s.LeastLook && responses*shown >= s.LeastShown
+}
+
 // test ends a look that lasted long enough, or has confirmed the background. As
 // much throttling as before is evidence of a background, and much less is
 // evidence of the rate. One look alone shows little: a crowd may be unsettled.
@@ -80,17 +88,8 @@ func (s *Scaled) test(now time.Duration) {
 		limit = max(s.accepted/(1-share), limit)
 	case s.background > 0 && s.odds < 0, s.odds <= -s.AgainstIt:
 		s.background, s.odds, s.fallen = 0, 0, outcomes{}
-		s.doubtFall()
 	}
 	s.cut(now, limit)
-}
-
-// doubtFall remembers less of the rate before the fall. It is not forgotten at
-// once, because that a look, or the way back to the limit, saw nothing throttled
-// may be luck.
-func (s *Scaled) doubtFall() {
-	s.top *= s.Doubt
-	s.accepted *= s.Doubt
 }
 
 // outcomes counts responses.

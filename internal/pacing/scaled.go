@@ -40,9 +40,10 @@ type Scaled struct {
 
 	// The fall: cuts before each of which the rate was not back at the limit,
 	// unless by luck.
-	top      float64  // limit at the first of them, less what doubts took
-	accepted float64  // the most that was measured since then, likewise
+	top      float64  // limit at the first of them
+	accepted float64  // the most that was measured since then
 	fallen   outcomes // at rates of which the service accepted more then
+	luck     float64  // throttled responses that the last ways back to the limit should have met
 
 	background float64
 	claimed    float64 // the background when it was found
@@ -205,14 +206,14 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 	if s.limit*s.beta <= s.accepted {
 		s.fallen = s.fallen.and(s.fresh)
 	}
-	switch {
-	case limit > s.top || back && float64(s.fresh.responses)*s.fallen.share() > s.NoLuck:
-		s.top, s.accepted, s.fallen = limit, s.meter.Rate(), outcomes{}
+	if s.luck += float64(s.fresh.responses) * s.fallen.share(); !back {
+		s.luck = 0
+	}
+	if limit > s.top || s.luck > s.NoLuck {
+		s.top, s.accepted, s.fallen, s.luck = limit, s.meter.Rate(), outcomes{}, 0
 		if s.background == 0 {
 			s.odds = 0
 		}
-	case back:
-		s.doubtFall()
 	}
 	// The measurement lags behind the first of the cuts.
 	s.accepted = max(s.accepted, s.meter.Rate())
@@ -222,7 +223,7 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 	}
 	share := s.fallen.share()
 	far := limit*s.beta <= s.accepted/s.Fall || s.share > s.HighShare && s.fallen.responses >= s.ManyFallen
-	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground && max(limit, s.accepted/s.Sunk)*s.HoldAt*s.LookTime >= s.LeastLook {
+	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground && (s.telling(limit, share) || limit <= s.accepted/s.Sunk) {
 		if s.odds > 0 {
 			limit = max(limit, s.limit)
 		}
@@ -241,8 +242,9 @@ func (s *Scaled) throttledAt(sent time.Duration) float64 {
 	}
 	limit := min(s.rate, s.curve(sent))
 	if s.background > 0 && sent > s.suspectedAt {
-		accepted := float64(s.suspects.responses - s.suspects.throttled)
-		limit = min(limit, accepted/(sent-s.suspectedAt).Seconds()/(1-s.background))
+		// Few responses say little: the limit counts as ManyOutcomes of them.
+		accepted, known := float64(s.suspects.responses-s.suspects.throttled), float64(s.ManyOutcomes)
+		limit = min(limit, (accepted/(1-s.background)+known)/((sent-s.suspectedAt).Seconds()+known/limit))
 	}
 	switch {
 	case s.sure():

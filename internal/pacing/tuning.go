@@ -54,8 +54,7 @@ type Tuning struct {
 	MostOdds         float64       // the highest log of the odds
 
 	// The search for a background.
-	Doubt          float64 // fraction of the rate before the fall that is remembered when there may have been none
-	NoLuck         float64 // so many throttled responses do not stay away by luck
+	NoLuck         float64 // so many throttled responses in a row do not stay away by luck
 	Fall           float64 // the rate fell by this factor below what was accepted
 	HighShare      float64 // or so much is throttled
 	ManyFallen     int     // of so many responses
@@ -69,7 +68,8 @@ type Tuning struct {
 	GuardEnough    float64 // log of the odds of that which ends a look
 	MostShown      float64 // log of the odds that one look shows, at most
 	LookTime       float64 // seconds
-	LeastLook      float64 // responses in a look that shows something
+	LeastLook      float64 // responses in a look
+	LeastShown     float64 // log of the odds that it is expected to show
 	Sunk           float64 // a rate that fell by this factor looks in any case
 }
 
@@ -119,21 +119,21 @@ func DefaultTuning() Tuning {
 		MostLearned:      1.3,
 		MostOdds:         6,
 
-		Doubt:          0.85,
 		NoLuck:         5,
 		Fall:           2,
 		HighShare:      0.05,
 		ManyFallen:     60,
-		MostBackground: 0.3,
+		MostBackground: 0.4,
 		HoldAt:         0.6,
 		Fewer:          8,
 		Guard:          5,
 		MostGuard:      0.6,
 		GuardEnough:    8,
-		MostShown:      1.7,
+		MostShown:      1.6,
 		LookTime:       4,
 		LeastLook:      16,
-		Sunk:           4,
+		LeastShown:     1,
+		Sunk:           16,
 		ForBackground:  5,
 		AgainstIt:      3,
 	}
