@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -10,17 +11,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 )
 
 const (
 	repository = "../.."
-	// Its last element is not the package's name, and it has a capital letter,
-	// which a proxy escapes.
-	newPath    = "release.example/Who/go-retries"
+	newHost    = "release.example"
 	newVersion = "v0.4.0-rc.1"
 )
+
+// newPath differs in each run, because its modules are unpacked in the machine's
+// module cache. Its last element is not the package's name, and it has a capital
+// letter, which a proxy escapes.
+var newPath = newHost + "/Who-" + strings.ToLower(rand.Text()) + "/go-retries"
 
 // nested are the modules of the programs in testdata/user, but for the root.
 var nested = []string{"awssdk", "fleet", "otelretry", "deliveryqueue", "retryablehttp"}
@@ -51,15 +57,16 @@ func TestFreshUser(t *testing.T) {
 	// The other modules come from the cache, where their sums were checked when
 	// they were downloaded. No other proxy is asked, because go get looks for
 	// a module at each prefix of a path too, and would wait for the network. With
-	// -trimpath, they are compiled once, wherever they are.
+	// the module cache and the flags of all other builds, what the others have
+	// compiled is not compiled again.
 	cache := strings.TrimSpace(run(t, ".", nil, "go", "env", "GOMODCACHE"))
+	removeFromCache(t, cache)
 	fillCache(t, filepath.Join(dir, "replaced"), oldPath)
 	user, bin := filepath.Join(dir, "user"), filepath.Join(dir, "bin")
 	env := []string{
-		"GOMODCACHE=" + filepath.Join(dir, "modules"),
 		"GOPROXY=" + fileURL(filepath.Join(dir, "proxy")) + "," + fileURL(filepath.Join(cache, "cache", "download")),
 		"GOSUMDB=off", "GOWORK=off", "GOBIN=" + bin,
-		"GOFLAGS=-mod=mod -modcacherw -trimpath -buildvcs=false",
+		"GOFLAGS=-mod=mod -modcacherw -buildvcs=false -ldflags=-w",
 	}
 	copyUser(t, user, newRenamer(oldPath, newPath))
 	run(t, user, env, "go", "mod", "init", "user.example/program")
@@ -86,6 +93,37 @@ func TestFreshUser(t *testing.T) {
 			t.Errorf("%s --version printed %q, want %s in it", command, got, newVersion)
 		}
 	}
+}
+
+// removeFromCache removes the modules of this test from the module cache when it
+// ends, and now those of older runs that were killed.
+func removeFromCache(t *testing.T, cache string) {
+	t.Helper()
+	roots := []string{filepath.Join(cache, newHost), filepath.Join(cache, "cache", "download", newHost)}
+	own, err := module.EscapePath(newPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own = gopath.Base(gopath.Dir(own))
+	remove := func(unused func(fs.DirEntry) bool) {
+		for _, root := range roots {
+			entries, _ := os.ReadDir(root)
+			for _, entry := range entries {
+				if !unused(entry) {
+					continue
+				}
+				if err := os.RemoveAll(filepath.Join(root, entry.Name())); err != nil {
+					t.Error(err)
+				}
+			}
+			_ = os.Remove(root) // fails if another run uses it
+		}
+	}
+	remove(func(entry fs.DirEntry) bool {
+		info, err := entry.Info()
+		return err == nil && time.Since(info.ModTime()) > time.Hour
+	})
+	t.Cleanup(func() { remove(func(entry fs.DirEntry) bool { return entry.Name() == own }) })
 }
 
 // fillCache downloads what the programs and the commands need of other modules,
