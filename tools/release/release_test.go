@@ -204,6 +204,41 @@ func checkNames(t *testing.T, tree, oldPath string) {
 	}
 }
 
+// TestAPIDiff changes a function after a release: make apidiff, which make
+// release runs, reports it.
+func TestAPIDiff(t *testing.T) {
+	makefile, err := filepath.Abs(filepath.Join(repository, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module release.example/changed\n\ngo 1.25\n")
+	write("go.sum", "")
+	write("changed.go", "package changed\n\nfunc F(n int) {}\n")
+	git := []string{"-c", "user.name=test", "-c", "user.email=test@release.example"}
+	run(t, dir, nil, "git", "init", "-q")
+	run(t, dir, nil, "git", "add", ".")
+	run(t, dir, nil, "git", append(git, "commit", "-qm", "The release")...)
+	run(t, dir, nil, "git", "tag", "v0.4.0")
+	apidiff := func() string {
+		t.Helper()
+		return run(t, dir, []string{"GOWORK=off", "MAKEFLAGS=", "MAKELEVEL=0"}, "make", "-s", "-f", makefile, "apidiff", "API_MODULES=")
+	}
+	if got, want := apidiff(), "== apidiff .\n"; got != want {
+		t.Errorf("without a change, it printed %q, want %q", got, want)
+	}
+	write("changed.go", "package changed\n\nfunc F(n int64) {}\n")
+	if got, want := apidiff(), "== apidiff .\nIncompatible changes:\n- F: changed from func(int) to func(int64)\n"; got != want {
+		t.Errorf("it printed %q, want %q", got, want)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	for _, test := range []struct{ path, version, want string }{
 		{"github.com/who/awsretry", "v0.4.0", ""},
