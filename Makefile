@@ -142,24 +142,29 @@ api: ## The listing of the exported API, written again
 api-check:
 	@$(LIST_API) | diff -u ../docs/API.txt - || { echo "docs/API.txt is not the exported API: read docs/COMPATIBILITY.md, then run make api"; exit 1; }
 
-release: ## The repository as MODULE at VERSION, and a module proxy of it, in dist (docs/RELEASING.md)
+release: apidiff ## The repository as MODULE at VERSION, and a module proxy of it, in dist (docs/RELEASING.md)
 	@cd tools && go run ./release -C .. -module '$(MODULE)' -version '$(VERSION)'
 
 release-check: # what make release writes, taken by a user's module
 	@echo "== go test tools/release"; cd tools && go test -vet=off ./release
 
-# The release before this one is the last tag of the root module.
+# The release before this one is the last tag of the root module. The go.mod of a release has no replace directives, so
+# copies with them are used: the modules come from the checkout, or from the tag.
 BASE ?= $(shell git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null)
-APIDIFF := golang.org/x/exp/cmd/apidiff@latest
-apidiff: ## What changed in the API since the tag BASE (default: the last release); needs the network
+APIDIFF := golang.org/x/exp/cmd/apidiff@v0.0.0-20261113113407-e3970619a1a4
+apidiff: ## What changed in the API since the tag BASE (default: the last release); needs the network the first time
 	@if [ -z "$(BASE)" ]; then echo "There is no release before this one to compare with: no tag such as v0.4.0, and no BASE=tag."; exit 0; fi; \
 	git rev-parse --verify --quiet "$(BASE)^{commit}" >/dev/null || { echo "BASE is $(BASE); it must be a tag or commit of this repository"; exit 1; }; \
 	base=$$(mktemp -d); trap 'git worktree remove --force "$$base/tree"; rm -rf "$$base"' EXIT; \
-	git worktree add --quiet --detach "$$base/tree" "$(BASE)"; GOBIN="$$base" go install $(APIDIFF); \
+	git worktree add --quiet --detach "$$base/tree" "$(BASE)"; GOBIN="$$base" go install $(APIDIFF); root=$$(go list -m); \
+	run() { cd "$$1/$$m"; cp go.mod "$$base/copy.mod"; cp go.sum "$$base/copy.sum"; \
+		for other in $(API_MODULES); do go mod edit -replace="$$root/$$other=$$1/$$other" "$$base/copy.mod"; done; \
+		go mod edit -replace="$$root=$$1" "$$base/copy.mod"; \
+		GOWORK=off GOFLAGS="-mod=mod -modfile=$$base/copy.mod" "$$base/apidiff" -m "$${@:2}" "$$path" 2>"$$base/errors" || { cat "$$base/errors" >&2; exit 1; }; }; \
 	for m in . $(API_MODULES); do \
 		echo "== apidiff $$m"; path=$$(cd $$m && go list -m); \
 		[ -f "$$base/tree/$$m/go.mod" ] || { echo "$$m is not in $(BASE)"; continue; }; \
-		(cd "$$base/tree/$$m" && "$$base/apidiff" -m -w "$$base/old" "$$path"); (cd $$m && "$$base/apidiff" -m "$$base/old" "$$path"); \
+		(run "$$base/tree" -w "$$base/old"); (run "$(CURDIR)" "$$base/old"); \
 	done
 
 vuln: ## govulncheck for every module; needs the network

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -146,8 +145,6 @@ func TestPagesAreShort(t *testing.T) {
 	for _, page := range pages(t) {
 		limit := 1800
 		switch {
-		case slices.Contains(longPages, page):
-			limit = 2000
 		case strings.HasPrefix(page, "docs/compare/"):
 			limit = 1500
 		case strings.HasPrefix(page, "docs/results/"), page == "docs/SOURCES.md":
@@ -157,12 +154,6 @@ func TestPagesAreShort(t *testing.T) {
 			t.Errorf("%s has %d words, more than %d", page, n, limit)
 		}
 	}
-}
-
-// longPages are still to be shortened to the limit of the others.
-var longPages = []string{
-	"docs/ALGORITHM.md", "docs/ARCHITECTURE.md", "docs/DELIVERYQUEUE.md", "docs/FLEET.md",
-	"docs/LIMITS.md", "docs/SETTINGS.md", "docs/TRAFFIC.md",
 }
 
 func readText(t *testing.T, name string) string {

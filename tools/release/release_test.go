@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -10,17 +11,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 )
 
 const (
 	repository = "../.."
-	// Its last element is not the package's name, and it has a capital letter,
-	// which a proxy escapes.
-	newPath    = "release.example/Who/go-retries"
+	newHost    = "release.example"
 	newVersion = "v0.4.0-rc.1"
 )
+
+// newPath differs in each run, because its modules are unpacked in the machine's
+// module cache. Its last element is not the package's name, and it has a capital
+// letter, which a proxy escapes.
+var newPath = newHost + "/Who-" + strings.ToLower(rand.Text()) + "/go-retries"
 
 // nested are the modules of the programs in testdata/user, but for the root.
 var nested = []string{"awssdk", "fleet", "otelretry", "deliveryqueue", "retryablehttp"}
@@ -50,18 +56,17 @@ func TestFreshUser(t *testing.T) {
 
 	// The other modules come from the cache, where their sums were checked when
 	// they were downloaded. No other proxy is asked, because go get looks for
-	// a module at each prefix of a path too, and would wait for the network. The
-	// release goes into the same cache for as long as the test runs, so that the
-	// other modules are where they were compiled.
+	// a module at each prefix of a path too, and would wait for the network. With
+	// the module cache and the flags of all other builds, what the others have
+	// compiled is not compiled again.
 	cache := strings.TrimSpace(run(t, ".", nil, "go", "env", "GOMODCACHE"))
+	removeFromCache(t, cache)
 	fillCache(t, filepath.Join(dir, "replaced"), oldPath)
-	forget(t, cache)
-	t.Cleanup(func() { forget(t, cache) })
 	user, bin := filepath.Join(dir, "user"), filepath.Join(dir, "bin")
 	env := []string{
 		"GOPROXY=" + fileURL(filepath.Join(dir, "proxy")) + "," + fileURL(filepath.Join(cache, "cache", "download")),
 		"GOSUMDB=off", "GOWORK=off", "GOBIN=" + bin,
-		"GOFLAGS=-mod=mod -modcacherw -buildvcs=false",
+		"GOFLAGS=-mod=mod -modcacherw -buildvcs=false -ldflags=-w",
 	}
 	copyUser(t, user, newRenamer(oldPath, newPath))
 	run(t, user, env, "go", "mod", "init", "user.example/program")
@@ -90,14 +95,35 @@ func TestFreshUser(t *testing.T) {
 	}
 }
 
-// forget removes the release from a module cache.
-func forget(t *testing.T, cache string) {
-	host, _, _ := strings.Cut(newPath, "/")
-	for _, dir := range []string{filepath.Join(cache, host), filepath.Join(cache, "cache", "download", host)} {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
+// removeFromCache removes the modules of this test from the module cache when it
+// ends, and now those of older runs that were killed.
+func removeFromCache(t *testing.T, cache string) {
+	t.Helper()
+	roots := []string{filepath.Join(cache, newHost), filepath.Join(cache, "cache", "download", newHost)}
+	own, err := module.EscapePath(newPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own = gopath.Base(gopath.Dir(own))
+	remove := func(unused func(fs.DirEntry) bool) {
+		for _, root := range roots {
+			entries, _ := os.ReadDir(root)
+			for _, entry := range entries {
+				if !unused(entry) {
+					continue
+				}
+				if err := os.RemoveAll(filepath.Join(root, entry.Name())); err != nil {
+					t.Error(err)
+				}
+			}
+			_ = os.Remove(root) // fails if another run uses it
 		}
 	}
+	remove(func(entry fs.DirEntry) bool {
+		info, err := entry.Info()
+		return err == nil && time.Since(info.ModTime()) > time.Hour
+	})
+	t.Cleanup(func() { remove(func(entry fs.DirEntry) bool { return entry.Name() == own }) })
 }
 
 // fillCache downloads what the programs and the commands need of other modules,
@@ -175,6 +201,41 @@ func checkNames(t *testing.T, tree, oldPath string) {
 	})
 	if err != nil || modules < 10 {
 		t.Errorf("%d published modules, %v", modules, err)
+	}
+}
+
+// TestAPIDiff changes a function after a release: make apidiff, which make
+// release runs, reports it.
+func TestAPIDiff(t *testing.T) {
+	makefile, err := filepath.Abs(filepath.Join(repository, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module release.example/changed\n\ngo 1.25\n")
+	write("go.sum", "")
+	write("changed.go", "package changed\n\nfunc F(n int) {}\n")
+	git := []string{"-c", "user.name=test", "-c", "user.email=test@release.example"}
+	run(t, dir, nil, "git", "init", "-q")
+	run(t, dir, nil, "git", "add", ".")
+	run(t, dir, nil, "git", append(git, "commit", "-qm", "The release")...)
+	run(t, dir, nil, "git", "tag", "v0.4.0")
+	apidiff := func() string {
+		t.Helper()
+		return run(t, dir, []string{"GOWORK=off", "MAKEFLAGS=", "MAKELEVEL=0"}, "make", "-s", "-f", makefile, "apidiff", "API_MODULES=")
+	}
+	if got, want := apidiff(), "== apidiff .\n"; got != want {
+		t.Errorf("without a change, it printed %q, want %q", got, want)
+	}
+	write("changed.go", "package changed\n\nfunc F(n int64) {}\n")
+	if got, want := apidiff(), "== apidiff .\nIncompatible changes:\n- F: changed from func(int) to func(int64)\n"; got != want {
+		t.Errorf("it printed %q, want %q", got, want)
 	}
 }
 
