@@ -47,7 +47,7 @@ type Service struct {
 
 type retryAfter = func(resp *http.Response, body []byte) (time.Duration, bool)
 
-// Apply sets the fields that t leaves unset. A Policy of your own may call the
+// Apply sets the fields that t leaves unset. Your own Policy may call the
 // Service's. Apply must be called before t is used, and each Transport needs a
 // call of its own.
 func (s Service) Apply(t *awsretry.Transport) {
