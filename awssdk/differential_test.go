@@ -29,7 +29,7 @@ import (
 //go:linkname sdkRandom github.com/aws/aws-sdk-go-v2/internal/rand.Reader
 var sdkRandom io.Reader
 
-// ones makes every jitter the longest, but for a billionth.
+// ones makes every jitter the longest, except for a billionth.
 type ones struct{}
 
 func (ones) Read(p []byte) (int, error) {

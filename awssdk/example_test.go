@@ -121,7 +121,7 @@ func ExampleLoad() {
 	// Output: adaptive 8
 }
 
-// Each DynamoDB table has buckets of its own, so that the throttling of one does
+// Each DynamoDB table has its own buckets, so that the throttling of one does
 // not delay the others.
 func ExampleRetryer_table() {
 	ctx, cfg := context.Background(), newConfig(throttling, throttling, throttling, throttling)

@@ -13,7 +13,7 @@ import (
 )
 
 // A call within an attempt, such as one for credentials, has decisions and
-// buckets of its own, whichever of the two clients Apply configured, and
+// its own buckets, whichever of the two clients Apply configured, and
 // whether or not its client clears the stack values of the attempt.
 func TestNestedCall(t *testing.T) {
 	busy, fine := step{status: 500}, step{status: 200}
@@ -48,7 +48,7 @@ func operationError(err error) error {
 	return &smithy.OperationError{ServiceID: "STS", OperationName: "AssumeRole", Err: err}
 }
 
-// A nested call may go on in a goroutine of its own when the attempt that began
+// A nested call may go on in its own goroutine when the attempt that began
 // it has ended. The race detector sees if it uses the Loop of that call.
 func TestNestedCallOutlivesAttempt(t *testing.T) {
 	each(t, func(t *testing.T, apply bool) {

@@ -31,7 +31,7 @@ func describeCall(ctx context.Context, sent *http.Request) *http.Request {
 }
 
 // describe returns a request that describes an operation to the library, which
-// knows the operations that have rules of their own by X-Amz-Target. Protocols
+// knows the operations that have their own rules by X-Amz-Target. Protocols
 // other than AWS JSON do not send that header.
 func describe(ctx context.Context, service, operation string, sent *http.Request) *http.Request {
 	req := (&http.Request{Method: http.MethodPost, URL: new(url.URL), Header: make(http.Header)}).WithContext(ctx)

@@ -79,8 +79,8 @@ type Config struct {
 	// awsretry.CubicPacing or awsretry.ScaledPacing.
 	RateLimit awsretry.RateLimitConfig
 
-	// Partition names the partition of a call. Each partition has a retry token
-	// bucket and a rate limiter of its own. ctx has the SDK's names of the
+	// Partition names the partition of a call. Each partition has its own retry
+	// token bucket and rate limiter. ctx has the SDK's names of the
 	// service, the operation and the region. Nil means the service and the
 	// region, such as "DynamoDB us-east-1". [awsretry.WithPartition] takes
 	// precedence. To share the buckets between services, return one name for
@@ -94,7 +94,7 @@ type Config struct {
 	// that this process has its own.
 	Shared awsretry.Shared
 
-	// LongPoll reports whether the caller repeats a call in a loop of its own.
+	// LongPoll reports whether the caller repeats a call in its own loop.
 	// If the retry token bucket refuses the retry of such a call, the call
 	// sleeps the delay before it returns. Nil means no call in Classic, and in
 	// Revision2026 SQS ReceiveMessage, Step Functions GetActivityTask, and SWF

@@ -47,7 +47,7 @@ func (x *exchange) init(number int, c benchCase) error {
 		body = x.reader
 	}
 	// Callers have deadlines. Without one, awsretry gives each attempt over a
-	// Base that is not an http.Transport a context of its own.
+	// Base that is not an http.Transport its own context.
 	ctx, cancel := context.WithTimeout(context.Background(), 24*time.Hour)
 	x.cancel = cancel
 	req, err := http.NewRequestWithContext(ctx, c.method, "http://service.example/path", body)

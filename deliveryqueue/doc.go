@@ -24,7 +24,7 @@
 // same Idempotency-Key header. An endpoint that remembers the keys for as long
 // as the policy runs can ignore repetitions.
 //
-// The order of deliveries is not guaranteed: each has a schedule of its own.
+// The order of deliveries is not guaranteed: each has its own schedule.
 //
 // No endpoint holds up another, however slow it is: they share the workers' time
 // fairly (see Config.PerEndpoint).

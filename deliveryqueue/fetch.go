@@ -128,7 +128,7 @@ const (
 
 // choose returns the endpoints to take deliveries of. It reads all that have
 // some. If these are too many, it reads those of new deliveries and of retries,
-// and goes on with the others after those of the last look.
+// and continues with the others after those of the last look.
 func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 	var all []candidate
 	seen := make(map[string]bool)

@@ -43,7 +43,7 @@ var defaultTiming = timing{
 // or updates River's tables and its own. It returns an error if a newer version
 // of either has updated them.
 //
-// Give the queue a database of its own, or, by the URL's search_path, a schema.
+// Give the queue its own database, or, by the URL's search_path, a schema.
 // The settings of Run apply to all of River's jobs there, and those of another
 // River client apply to the queue's: by default it deletes dead letters after 7
 // days. An SQLite file may have tables of the caller's, as EnqueueTx requires.

@@ -78,7 +78,7 @@ type Config struct {
 	// process is alone between two leases. 0 means 400 ms.
 	//
 	// Use the same Lease, Transport.Quota and Transport.RateLimit in every
-	// process that shares a partition, but for FailFast, MaxWait, Limits and
+	// process that shares a partition, except for FailFast, MaxWait, Limits and
 	// Cost. A process that differs gets an error and works alone, until a minute
 	// (or 20 leases, if that is longer) after the last renewal of the others.
 	Lease time.Duration
@@ -114,7 +114,7 @@ type Config struct {
 }
 
 // A Fleet is an awsretry.Shared that keeps the buckets in a store. If several
-// Transports use one Fleet, each of them has a lease of its own and counts as a
+// Transports use one Fleet, each of them has its own lease and counts as a
 // member. Close a Fleet after use.
 type Fleet struct {
 	client   Client

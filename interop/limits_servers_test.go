@@ -115,7 +115,7 @@ func useLimit(t *testing.T, url string, config awsretry.RateLimitConfig) (served
 	return int(ok.Load()), int(denied.Load())
 }
 
-// startNodeLimiters starts middleware of npm, each on a path of its own.
+// startNodeLimiters starts middleware of npm, each on its own path.
 func startNodeLimiters(t *testing.T) (url string) {
 	t.Helper()
 	return "http://" + kit.StartNode(t, `

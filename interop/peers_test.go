@@ -39,7 +39,7 @@ type promise struct {
 }
 
 // The peers keep the promises in docs/results/promises.md as it says, and so does
-// awsretry. The test makes the page, but for where a promise is made and why
+// awsretry. The test makes the page, except for where a promise is made and why
 // awsretry does otherwise.
 func TestPeers(t *testing.T) {
 	page := kit.Page{File: "promises.md", Title: "What the peers promise", By: "interop TestPeers"}

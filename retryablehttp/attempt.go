@@ -6,7 +6,7 @@ import (
 )
 
 // base is the Base of a Transport. It makes an attempt with an HTTPClient, which
-// follows redirects and has a timeout of its own.
+// follows redirects and has its own timeout.
 type base struct{ client *http.Client }
 
 // RoundTrip implements http.RoundTripper.

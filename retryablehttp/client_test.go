@@ -186,7 +186,7 @@ func TestCheckRetry(t *testing.T) {
 func TestRoundTripper(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, 200, 500, 200)
-	rt := &RoundTripper{} // with a Client of its own
+	rt := &RoundTripper{} // with its own Client
 	for _, client := range []*http.Client{{Transport: rt}, newClient().StandardClient()} {
 		resp, err := client.PostForm(s.URL, url.Values{"a": {"b"}})
 		if err != nil {
@@ -337,7 +337,7 @@ func TestZeroClient(t *testing.T) {
 	}
 }
 
-// Transport is an http.RoundTripper of its own, with the settings of a Transport,
+// Transport is a separate http.RoundTripper, with the settings of a Transport,
 // and it sees each attempt of the Client.
 func TestTransport(t *testing.T) {
 	t.Parallel()

@@ -140,7 +140,7 @@ func TestEachSecond(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		for range 3 { // the last second's failures have a line of their own when none follows
+		for range 3 { // the last second's failures have their own line when none follows
 			observe(awsretry.Attempt{Number: 1, Class: awsretry.Success, Stop: awsretry.StopSuccess, Partition: "a"})
 			time.Sleep(time.Second)
 		}

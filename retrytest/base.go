@@ -231,7 +231,7 @@ func (s Step) validate() string {
 	return ""
 }
 
-// header returns the headers of the response, in a map of its own.
+// header returns the headers of the response, in its own map.
 func (s Step) header() http.Header {
 	h := make(http.Header)
 	for name, values := range s.Header {

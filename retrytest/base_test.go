@@ -256,7 +256,7 @@ func TestFailingRequestBody(t *testing.T) {
 	}
 }
 
-// Each of many requests at a time gets a step of its own.
+// Each of many requests at a time gets its own step.
 func TestConcurrentUse(t *testing.T) {
 	const n = 100
 	base := new(Base)

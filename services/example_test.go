@@ -39,8 +39,8 @@ func ExampleService_Apply_workers() {
 	// Output: 6 true
 }
 
-// A service of your own that answers 200 with {"status":"busy"}, has a limit for
-// each tenant, and wants five seconds between two attempts.
+// A service responds with 200 and {"status":"busy"}, has a limit for each
+// tenant, and wants five seconds between two attempts.
 func ExampleService() {
 	warehouse := services.Service{
 		Policy: func(a *awsretry.Attempt) awsretry.Class {

@@ -14,7 +14,7 @@ import (
 // OpenAI is the API of OpenAI ("Error codes", "Rate limits" and "Streaming API
 // responses", 2025-08). An exhausted quota is permanent, and so is a 429 for a
 // request that alone exceeds the limit. If an event stream fails before its first
-// content, the request is retried. Each model has limits of its own: give it a
+// content, the request is retried. Each model has its own limits: give it a
 // partition with [awsretry.WithPartition].
 var OpenAI = Service{
 	Policy:     openaiPolicy,
@@ -24,7 +24,7 @@ var OpenAI = Service{
 }
 
 // AzureOpenAI is OpenAI in Azure AI Foundry ("Quotas and limits" and "REST API
-// reference", 2025-08). Each deployment has limits and a partition of its own.
+// reference", 2025-08). Each deployment has limits and its own partition.
 var AzureOpenAI = Service{
 	Policy:     OpenAI.Policy,
 	RetryAfter: OpenAI.RetryAfter,

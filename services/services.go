@@ -7,7 +7,7 @@
 //	client := &http.Client{Transport: t}
 //
 // Each Service follows the documentation that it names, as of the given month. For
-// another API, make a [Service] of your own.
+// another API, make your own [Service].
 package services
 
 import (
@@ -47,9 +47,8 @@ type Service struct {
 
 type retryAfter = func(resp *http.Response, body []byte) (time.Duration, bool)
 
-// Apply sets the fields that t leaves unset. A Policy of your own may call the
-// Service's. Apply must be called before t is used, and each Transport needs a
-// call of its own.
+// Apply sets the fields that t leaves unset. Your own Policy may call the
+// Service's. Apply must be called before t is used, once for each Transport.
 func (s Service) Apply(t *awsretry.Transport) {
 	if t.Policy == nil {
 		t.Policy = s.Policy

@@ -9,7 +9,7 @@ import (
 
 // Slack is the Web API of Slack ("Rate limits" and "Using the Slack Web API",
 // 2025-06). Its errors may be in a 200. Each method of each workspace has a limit
-// and a partition of its own, whose name has a hash of the workspace's token.
+// and its own partition, whose name has a hash of the workspace's token.
 var Slack = Service{
 	Policy:    slackPolicy,
 	Partition: slackPartition,

@@ -22,7 +22,7 @@
 // class of the nanosecond (see grid), wakes only at instants of its own class,
 // and its deadlines fall between the classes. Two things happen at other
 // instants and do not depend on the order either: a send token may arrive at
-// any instant, and a caller with it continues at an instant of its own; and the
+// any instant, and a caller with it continues at its own instant; and the
 // run ends at an instant after which nothing counts.
 //
 // The clients of the setting fleet also renew their leases, each on a goroutine
@@ -34,6 +34,6 @@
 // setting faces the same arrivals and the same latencies. The library's own
 // jitter draws from a source without a seed, so the simulation builds the same
 // delays from the library's public types with a seeded jitter. A RoundTripper of
-// the caller's ([scenario.Setting].New) may draw from a source of its own; its
+// the caller's ([scenario.Setting].New) may draw from its own source; its
 // result is as reproducible as that source.
 package simulate

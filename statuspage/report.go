@@ -117,7 +117,7 @@ func newReport(p *Page, now time.Time) *report {
 	return r
 }
 
-// inOrder puts those partitions first whose requests are held back or refused,
+// inOrder puts those partitions first whose requests wait or were refused,
 // and the others after them, both by their names.
 func inOrder(partitions []partition) {
 	slices.SortFunc(partitions, func(a, b partition) int {
@@ -131,7 +131,7 @@ func inOrder(partitions []partition) {
 	})
 }
 
-// Troubled reports whether requests are held back, or were refused in the last
+// Troubled reports whether requests wait, or were refused in the last
 // minute.
 func (p partition) Troubled() bool {
 	s := p.State

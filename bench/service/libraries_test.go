@@ -105,7 +105,7 @@ func TestEveryLibraryRetries(t *testing.T) {
 	}
 }
 
-// Each client has a library of its own, which learns nothing from another
+// Each client has its own library, which learns nothing from another
 // client's.
 func TestClientsShareNothing(t *testing.T) {
 	for _, lib := range slices.Concat(libraries, []library{scaledPacing}, retryers) {

@@ -39,7 +39,7 @@ const (
 // not set.
 var errNoPath = errors.New(`letters: Dir.Path is ""; it must be the path of a folder`)
 
-// Put writes a dead letter to a file of its own. It is made for the DeadLetter
+// Put writes a dead letter to its own file. It is made for the DeadLetter
 // field of a delivery.Transport.
 //
 // A file has a line of JSON, see [Letter], and then the request in wire form:

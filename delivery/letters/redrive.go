@@ -59,7 +59,7 @@ var ErrMaxFailures = errors.New("letters: too many failures in a row")
 
 // Redrive sends the dead letters again through rt, one after the other, the
 // oldest first. It deletes a letter that gets a 2xx, and keeps any other and
-// goes on with the next. The error joins one error for each letter that was
+// continues with the next. The error joins one error for each letter that was
 // kept and for each file that is not a complete letter, with the file's path;
 // errors.Is and errors.As work through it. When ctx ends, so does Redrive, with
 // ctx's cause in the error. Letters that are added while Redrive runs are left

@@ -26,7 +26,7 @@ const (
 	endpointKey = attribute.Key("awsretry.queue.endpoint")
 )
 
-// MaxEndpoints is how many endpoints have series of their own, those with the
+// MaxEndpoints is how many endpoints have their own series, those with the
 // most deliveries that wait, are running or are dead. The others together have
 // the endpoint "other", so that the number of series is bounded.
 const MaxEndpoints = 100

@@ -36,7 +36,7 @@ const (
 // NewSigner returns a Signer with an endpoint's secret: whsec_ and the base64 of
 // 24 to 64 random bytes. While the secret is being replaced, pass the new one
 // and the old one: each request then has a signature by each, and the receiver
-// accepts either. Every endpoint should have a secret of its own, because anyone
+// accepts either. Every endpoint should have its own secret, because anyone
 // who has a secret can sign with it. The errors do not show a secret.
 func NewSigner(secrets ...string) (*Signer, error) {
 	if len(secrets) == 0 {

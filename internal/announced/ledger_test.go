@@ -48,7 +48,7 @@ func (y *story) sendAt(now time.Duration) (sent time.Duration) {
 	return y.send()
 }
 
-// waits checks how long a request has to wait, and that it is held back for that
+// waits checks how long a request has to wait, and that it waits for so
 // long.
 func (y *story) waits(want time.Duration, costs ...float64) {
 	y.Helper()

@@ -117,7 +117,7 @@ const (
 	anthropic                // Anthropic-RateLimit-Requests-Remaining and its kind
 )
 
-// A field is a part of a limit that has a header of its own.
+// A field is a part of a limit that has its own header.
 type field int
 
 const (

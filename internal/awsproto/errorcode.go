@@ -1,6 +1,6 @@
 // Package awsproto reads and writes what the AWS protocols say about retries:
 // error codes in headers and bodies, retry headers, and the operations that
-// have rules of their own.
+// have their own rules.
 package awsproto
 
 import (

@@ -188,7 +188,7 @@ func TestDrainDuringTheDelay(t *testing.T) {
 	}
 }
 
-// rawBase sends each request over a connection of its own, which does not end
+// rawBase sends each request over its own connection, which does not end
 // with the request's context, and reads the response with http.ReadResponse.
 // The body's Close waits for its Read, and then reads on to the end. The server
 // sends head, nothing for a while, and then the end of the body.

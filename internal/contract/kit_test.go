@@ -100,7 +100,7 @@ func firstThen(first func(req *http.Request) *http.Response) httpfake.Base {
 	}
 }
 
-// firstThenEchoes returns a Base whose first attempt has an outcome of its own,
+// firstThenEchoes returns a Base whose first attempt has its own outcome,
 // and whose others send the request's body back.
 func firstThenEchoes(first httpfake.Base) httpfake.Base {
 	sends := 0

@@ -16,7 +16,7 @@ import (
 )
 
 // Outcome has the record of a response that took a retry, or that is a failure,
-// also through an http.Client. A request that goes on with the context of such a
+// also through an http.Client. A request that continues with the context of such a
 // response has none.
 func TestOutcome(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -53,7 +53,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// AttemptNumber counts from 1 for each request, also for one that goes on with
+// AttemptNumber counts from 1 for each request, also for one that continues with
 // the context of a response.
 func TestAttemptNumber(t *testing.T) {
 	var got []int

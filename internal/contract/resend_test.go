@@ -185,7 +185,7 @@ func TestFailingReader(t *testing.T) {
 	}
 }
 
-// Each attempt has a trailer map of its own, which the caller's reader fills
+// Each attempt has its own trailer map, which the caller's reader fills
 // in.
 func TestTrailersOfTwoAttempts(t *testing.T) {
 	var trailers []http.Header

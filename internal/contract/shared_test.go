@@ -203,7 +203,7 @@ func TestSharedRate(t *testing.T) {
 		if state, _ := tr.State("service.example"); state.Fleet.Leased {
 			t.Error("the lease has not ended")
 		}
-		// 8/s of four: this one goes on at 2/s, and the law of the AWS SDKs
+		// 8/s of four: this one continues at 2/s, and the law of the AWS SDKs
 		// raises that.
 		grant(2, 0)
 		time.Sleep(11 * time.Second)

@@ -76,7 +76,7 @@ func Entries(t testing.TB, dir string) (names []string) {
 	return names
 }
 
-// Recovered calls f in a goroutine of its own. It returns the value that f
+// Recovered calls f in its own goroutine. It returns the value that f
 // panics with, or nil, also if f ends the goroutine.
 func Recovered(f func()) (value any) {
 	var running sync.WaitGroup

@@ -44,7 +44,7 @@ func (e *Entry[V]) hold() bool {
 // A Kind makes the values of the entries. Its methods are called with the table
 // locked, except Join.
 type Kind[V any] interface {
-	// New sets the value of an entry that has a bucket of its own.
+	// New sets the value of an entry that has its own bucket.
 	New(e *Entry[V])
 
 	// Replace sets the value of an entry that takes over the bucket of old, which

@@ -12,7 +12,7 @@ import (
 )
 
 // A Record is an attempt without secrets and control characters. A field that is
-// zero is left out, but for those without omitempty.
+// zero is left out, except for those without omitempty.
 type Record struct {
 	Method        string        `json:"method,omitempty"`
 	URL           string        `json:"url,omitempty"`

@@ -86,7 +86,7 @@ type Usage struct {
 	RetryAfter time.Duration
 
 	// Said is what a response announced last, nil if none did. Others have it
-	// only if they have announced limits of their own.
+	// only if they have announced their own limits.
 	Said *Said
 }
 
@@ -106,7 +106,7 @@ type Grant struct {
 	FirstToken float64       // part of a send token, 0 to 1, for a process that had no rate: not all send at once
 	RetryAfter time.Duration // how long the fleet's Retry-After is in force; 0: none
 
-	// When the lease has ended, the process goes on at its part of the fleet's
+	// When the lease has ended, the process continues at its part of the fleet's
 	// rate.
 	FleetRate float64 // of all processes, in requests per second
 	Members   int     // how many Transports share the partition, without those that are idle

@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// describe returns a line for each exported name of the package, but for methods
+// describe returns a line for each exported name of the package, except for methods
 // that only packages of this repository can call or implement, because they have a
 // type of an internal one.
 func describe(pkg *types.Package) []string {

@@ -28,7 +28,7 @@ const (
 // letter, which a proxy escapes.
 var newPath = newHost + "/Who-" + strings.ToLower(rand.Text()) + "/go-retries"
 
-// nested are the modules of the programs in testdata/user, but for the root.
+// nested are the modules of the programs in testdata/user, except for the root.
 var nested = []string{"awssdk", "fleet", "otelretry", "deliveryqueue", "retryablehttp"}
 
 // TestFreshUser takes the modules of a release as a module of a user does: from

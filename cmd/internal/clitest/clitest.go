@@ -109,7 +109,7 @@ func (r Result) Check(t *testing.T, status int, out string, stderr ...string) {
 	}
 }
 
-// File writes a file into a folder of its own, and returns its path.
+// File writes a file into its own folder, and returns its path.
 func File(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

@@ -19,7 +19,7 @@ func Main(m *testing.M, name string, program func()) {
 	os.Exit(m.Run())
 }
 
-// Process returns the program in a process of its own. The program is started by
+// Process returns the program in its own process. The program is started by
 // the command line before, if there is one.
 func Process(t *testing.T, before []string, args ...string) *exec.Cmd {
 	t.Helper()

@@ -119,7 +119,7 @@ func (r *report) broke(offset, total int64, err error) {
 	fmt.Fprintf(r.Err, "     %s\n", r.Palette.Warn("broke off at "+at+": "+why))
 }
 
-// continues reports that the body goes on with what an earlier get has left.
+// continues reports that the body continues with what an earlier get has left.
 func (r *report) continues(offset int64) {
 	if !r.Object(map[string]any{"continues_at_bytes": offset}) {
 		fmt.Fprintf(r.Err, "     continues at %s, where an earlier get has ended\n", humanize.Bytes(uint64(offset)))

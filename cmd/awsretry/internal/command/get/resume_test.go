@@ -185,7 +185,7 @@ func TestResumeInterrupted(t *testing.T) {
 	}
 }
 
-// A get goes on with what an earlier one has left, if that is the same version.
+// A get continues with what an earlier one has left, if that is the same version.
 func TestResumeOfAnEarlierGet(t *testing.T) {
 	const ranged = "bytes=400-"
 	other := bytes.Repeat([]byte("abcdefghij"), 100)
