@@ -262,7 +262,7 @@ func TestNoAllocations(t *testing.T) {
 
 // Limits that are read cost at most two allocations a response, and one more if
 // their cost is told. Resume costs one for the body of a GET: the body that is
-// continued, or says why it is not. A context of its own costs an attempt three:
+// continued, or says why it is not. Its own context costs an attempt three:
 // itself with the copy of the request, and a context that can be canceled, with
 // its cancel function.
 func TestAllocations(t *testing.T) {

@@ -219,7 +219,7 @@ func (t *Transport) setting() string {
 }
 
 // mayHang reports whether nothing but Close would end a response body that
-// hangs, so that an attempt needs a context of its own to end it. Close is
+// hangs, so that an attempt needs its own context to end it. Close is
 // enough for the bodies of an http.Transport.
 func (c *config) mayHang(ctx context.Context) bool {
 	if !c.foreign {

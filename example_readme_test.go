@@ -40,7 +40,7 @@ func Example_scaledPacing() {
 	// Output: <nil> scaled
 }
 
-// Each tenant has a token bucket and a rate limiter of its own.
+// Each tenant has its own token bucket and rate limiter.
 func ExampleWithPartition() {
 	server := startServer(status(503, "busy"), status(200, "ok"))
 	defer server.Close()

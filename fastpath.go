@@ -90,7 +90,7 @@ func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper
 	f.entry = e
 }
 
-// exchange sends the request, in a context of its own if nothing else would end
+// exchange sends the request, in its own context if nothing else would end
 // an error body that hangs.
 func (f *fastPath) exchange(c *config, req *http.Request, via http.RoundTripper) {
 	f.via = via
@@ -102,7 +102,7 @@ func (f *fastPath) exchange(c *config, req *http.Request, via http.RoundTripper)
 	f.config = c
 }
 
-// sendWithin sends the request in a context of its own.
+// sendWithin sends the request in its own context.
 func (f *fastPath) sendWithin(req *http.Request) {
 	f.own = respbody.NewContext(req.Context(), 0, 0)
 	f.out = f.own.Copy(req)

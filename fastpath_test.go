@@ -33,7 +33,7 @@ func TestFastPath(t *testing.T) {
 		base http.RoundTripper
 		req  *http.Request
 		want bool
-		own  bool // in a context of its own
+		own  bool // in its own context
 	}{
 		{"GET", pooled, get(t.Context()), true, false},
 		{"body in memory", pooled, httpfake.Request(t, t.Context(), "POST", strings.NewReader("x")), true, false},

@@ -275,7 +275,7 @@ func TestResolveFileErrors(t *testing.T) {
 	}
 }
 
-// Without a home directory, only files with a path of their own are read.
+// Without a home directory, only files with their own path are read.
 func TestUnknownHome(t *testing.T) {
 	t.Setenv("HOME", "")
 	if home, err := os.UserHomeDir(); err == nil {

@@ -40,7 +40,7 @@ import (
 type Transport struct {
 	// Base sends each attempt. Nil means a shared pooled transport from
 	// hashicorp/go-cleanhttp. If Base is not an *http.Transport, the attempts of
-	// a request without a deadline have a context of their own, which ends with
+	// a request without a deadline have their own context, which ends with
 	// the response body, unless MaxAttempts is 1: nothing else would end an error
 	// body that hangs. That costs a first attempt three allocations, 544 bytes and
 	// about 0.5 µs.
@@ -89,8 +89,8 @@ type Transport struct {
 	// RateLimit configures the rate limiter of Adaptive mode.
 	RateLimit RateLimitConfig
 
-	// Partition names the partition of a request. Each partition has a retry
-	// token bucket and a rate limiter of its own. Nil means the URL's host and
+	// Partition names the partition of a request. Each partition has its own
+	// retry token bucket and rate limiter. Nil means the URL's host and
 	// port in lower case. WithPartition takes precedence. A name longer than
 	// 255 bytes is replaced by its beginning and a hash.
 	Partition func(*http.Request) string
@@ -125,7 +125,7 @@ type Transport struct {
 	// which must return the bytes that its Read would.
 	MaxBodyBuffer int64
 
-	// Prepare is called before each attempt with a request of its own and the
+	// Prepare is called before each attempt with its own request and the
 	// attempt's number, from 1, for example to sign or date the request. It may
 	// change the headers and the URL. It must not change the body and its
 	// length. To hash the body it may read what the request's GetBody returns, if
@@ -212,7 +212,7 @@ type Transport struct {
 	KeepConnections bool
 
 	// Resume continues a response body that breaks off: its Read requests the
-	// rest from the service and goes on at the byte where the body broke off. It
+	// rest from the service and continues at the byte where the body broke off. It
 	// applies to a GET without a body whose response is a 200, or a 206 to a
 	// single Range of the caller's, has a strong ETag and was not decompressed by
 	// Base. If the body of another GET breaks off, its error says why it is not

@@ -210,7 +210,7 @@ func TestLongPoll(t *testing.T) {
 	}
 }
 
-// Legacy mode has four attempts, and delays of its own.
+// Legacy mode has four attempts, and its own delays.
 func TestLegacy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sentAt []time.Time
