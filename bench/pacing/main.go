@@ -1,7 +1,6 @@
 // Command pacing simulates clients with CubicPacing and ScaledPacing at services
-// that throttle, and prints a table of what they reach. It is a simulation of
-// discrete events with the laws of the library, and fast enough to try other
-// values of the constants of ScaledPacing.
+// that throttle, and prints a table of what they reach. It is also fast enough to
+// try other values of the constants of ScaledPacing.
 //
 //	go run ./pacing
 //	go run ./pacing -vary
