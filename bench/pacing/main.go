@@ -19,7 +19,7 @@ func main() {
 	seeds := flag.Int("seeds", 8, "runs of each scenario, with different random numbers; at least 2")
 	only := flag.String("only", "", "run the scenarios whose names contain this")
 	part := flag.Float64("steady", 0, "also show clients that know the limit, and send at this part of it in all")
-	constants := flag.Bool("vary", false, "show what becomes of the main scenarios with other constants (minutes)")
+	constants := flag.Bool("vary", false, "show what becomes of the main scenarios with other constants (half an hour)")
 	flag.Parse()
 	if flag.NArg() > 0 || *seeds < 2 {
 		flag.Usage()
