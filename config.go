@@ -12,6 +12,7 @@ import (
 	"weak"
 
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/partitions"
 	"example.com/awsretry/internal/retrier"
@@ -397,7 +398,7 @@ func (s spread) of(asked time.Duration) time.Duration {
 func (t *Transport) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("awsretry: Transport."+format, args...))
+		faults = append(faults, &invalid.Field{In: "awsretry: Transport.", Err: fmt.Errorf(format, args...)})
 	}
 	switch t.Mode {
 	case "", Standard, Adaptive, Legacy:
@@ -455,5 +456,8 @@ func (t *Transport) Validate() error {
 				t.Quota.RefillPerSecond)
 		}
 	}
-	return errors.Join(append(faults, retrier.CheckBase("awsretry: Transport.Base", t.Base))...)
+	if err := retrier.CheckBase("Base", t.Base); err != nil {
+		fault("%w", err)
+	}
+	return errors.Join(faults...)
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/jitter"
 	"example.com/awsretry/internal/retrier"
 )
@@ -93,7 +94,7 @@ func (e Exponential) completed(by Exponential) Exponential {
 
 // Validate returns an error if a field is not valid. The error names the field,
 // its value and what is allowed.
-func (e Exponential) Validate() error { return prefixed(e.validate()) }
+func (e Exponential) Validate() error { return invalid.Within("awsretry: ", e.validate()) }
 
 func (e Exponential) validate() error {
 	d := e.withDefaults()
@@ -107,14 +108,6 @@ func (e Exponential) validate() error {
 		return fmt.Errorf("Backoff.Factor is %v; it must be a number from 1 up, or 0 for %v", e.Factor, defaultFactor)
 	}
 	return nil
-}
-
-// prefixed returns err with the package's prefix.
-func prefixed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("awsretry: %w", err)
 }
 
 // validDelays returns an error if a backoff's first delay or its limit is not
@@ -157,7 +150,7 @@ func (d Decorrelated) withDefaults() Decorrelated {
 
 // Validate returns an error if a field is not valid. The error names the field,
 // its value and what is allowed.
-func (d Decorrelated) Validate() error { return prefixed(d.validate()) }
+func (d Decorrelated) Validate() error { return invalid.Within("awsretry: ", d.validate()) }
 
 func (d Decorrelated) validate() error {
 	d = d.withDefaults()

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,19 +20,6 @@ import (
 	"example.com/awsretry/internal/httpfake"
 	"github.com/google/go-cmp/cmp"
 )
-
-// debugLog returns a logger of all levels that leaves out the named attributes.
-func debugLog(out io.Writer, omit ...string) *slog.Logger {
-	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{
-		Level: slog.LevelDebug,
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if slices.Contains(omit, a.Key) {
-				return slog.Attr{}
-			}
-			return a
-		},
-	}))
-}
 
 // Each attempt is one line, which has no secret of the URL in it. A call that
 // fails is one warning, and none if its caller canceled it.
@@ -102,7 +88,7 @@ func TestLogTo(t *testing.T) {
 				}
 				defer cancel()
 				var out bytes.Buffer
-				tt.tr.Observe, tt.tr.Backoff = awsretry.LogTo(debugLog(&out, "time", "call")), noJitter
+				tt.tr.Observe, tt.tr.Backoff = awsretry.LogTo(httpfake.Log(&out, "time", "call")), noJitter
 				req := httpfake.Request(t, ctx, "POST", nil)
 				req.URL.RawQuery, req.URL.User, req.URL.Fragment = "sig=secret", url.UserPassword("me", "secret"), "secret"
 				tt.tr.RoundTrip(req)
@@ -126,7 +112,7 @@ func TestLogToNil(t *testing.T) {
 	}()
 	var out bytes.Buffer
 	observe := awsretry.LogTo(nil)
-	slog.SetDefault(debugLog(&out))
+	slog.SetDefault(httpfake.Log(&out))
 	if observe(awsretry.Attempt{Class: awsretry.Transient}); !strings.Contains(out.String(), "retrying") {
 		t.Errorf("logged: %q", out.String())
 	}

@@ -18,12 +18,12 @@ import (
 	"context"
 	"iter"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/invalid"
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
@@ -182,8 +182,7 @@ func NewRetryer(c Config) (*Retryer, error) {
 		t.LongPoll = func(req *http.Request) bool { return c.LongPoll(req.Context()) }
 	}
 	if err := t.Validate(); err != nil {
-		text := strings.ReplaceAll(err.Error(), "awsretry: Transport.", "awssdk: Config.")
-		return nil, &configError{text, err}
+		return nil, invalid.Within("awssdk: Config.", err)
 	}
 	r := &Retryer{transport: t, policy: c.Policy}
 	r.loop.Store(&loop)
@@ -207,16 +206,6 @@ func (c Config) attempts() (int, error) {
 	defer loop.End()
 	return loop.LimitAttempts(0), nil
 }
-
-// A configError names the fields of a Config where the error of
-// Transport.Validate has those of a Transport.
-type configError struct {
-	text string
-	err  error
-}
-
-func (e *configError) Error() string { return e.text }
-func (e *configError) Unwrap() error { return e.err }
 
 // State returns the state of the named partition, and whether there is one.
 func (r *Retryer) State(partition string) (awsretry.State, bool) { return r.transport.State(partition) }

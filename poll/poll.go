@@ -21,10 +21,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/retrier"
 )
 
@@ -229,10 +229,7 @@ func (c Config) validate(check func(context.Context) (State, error)) error {
 	case *awsretry.Decorrelated:
 		err = b.Validate()
 	}
-	if err != nil {
-		return errors.New("poll: Config." + strings.TrimPrefix(err.Error(), "awsretry: "))
-	}
-	return nil
+	return invalid.Within("poll: Config.", err)
 }
 
 // sleep waits for d. It returns ctx's cause if ctx ends, and otherwise nil.

@@ -24,25 +24,12 @@ func all(logger *slog.Logger) func(awsretry.Attempt) {
 	return retrylog.Config{Logger: logger, All: true}.Observer()
 }
 
-// debugLog returns a logger of all levels that leaves out the named attributes.
-func debugLog(out io.Writer, omit ...string) *slog.Logger {
-	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{
-		Level: slog.LevelDebug,
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if slices.Contains(omit, a.Key) {
-				return slog.Attr{}
-			}
-			return a
-		},
-	}))
-}
-
 // With All, what LogTo logs is logged, and the rest at level debug. The attempts of
 // a call have its attribute call in common.
 func TestAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		log := debugLog(&out, "time", "method", "url", "partition", "elapsed_ms", "max_attempts", "setting")
+		log := httpfake.Log(&out, "time", "method", "url", "partition", "elapsed_ms", "max_attempts", "setting")
 		for _, tr := range []*awsretry.Transport{
 			{Base: httpfake.Statuses(503, 200)},
 			{Base: httpfake.Statuses(404)},
@@ -83,7 +70,7 @@ func TestLate(t *testing.T) {
 			var out bytes.Buffer
 			a := awsretry.Attempt{Number: 1, Start: time.Now(), Elapsed: time.Second}
 			time.Sleep(a.Elapsed + late)
-			all(debugLog(&out))(a)
+			all(httpfake.Log(&out))(a)
 			if got := strings.Contains(out.String(), " late_ms=5000"); got != (late > 0) {
 				t.Errorf("%v late: %s", late, out.String())
 			}
@@ -109,7 +96,7 @@ func TestLimits(t *testing.T) {
 		{[]string{"X-Ratelimit-Remaining-A\x1b[31mb", "5"}, `"a�[31mb 5 refills"`},
 	} {
 		var out bytes.Buffer
-		all(debugLog(&out))(awsretry.Attempt{Response: httpfake.Response(nil, 503, http.NoBody, tt.headers...)})
+		all(httpfake.Log(&out))(awsretry.Attempt{Response: httpfake.Response(nil, 503, http.NoBody, tt.headers...)})
 		if _, got, _ := strings.Cut(strings.TrimSpace(out.String()), " limits="); got != tt.want {
 			t.Errorf("%v: %s, want %s", tt.headers, got, tt.want)
 		}
@@ -182,7 +169,7 @@ func TestOmitPaths(t *testing.T) {
 func TestSetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		observe := all(debugLog(&out))
+		observe := all(httpfake.Log(&out))
 		for _, tr := range []*awsretry.Transport{
 			{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing}}, {Resume: true},
 		} {

@@ -1,91 +1,133 @@
 package main
 
 import (
-	"math"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
 	"time"
 
+	"example.com/awsretry"
 	"example.com/awsretry/internal/pacing"
+	"example.com/awsretry/internal/tokens"
 )
 
-// The rules of the AWS SDKs for retries of throttled requests.
 const (
-	maxAttempts  = 3
-	quotaSize    = 500.0
-	retryCost    = 10.0
-	successGives = 1.0
-	maxDelay     = 20.0 // seconds
+	maxAttempts = 3 // of a Transport
+	retryCost   = 10
 )
 
-// A client has one send rate, one retry token bucket, and callers that share
-// them.
+// A client has one Transport, and one bucket of send tokens at the rate of a
+// law, as a Transport in adaptive mode has.
 type client struct {
 	*simulation
-	number   int
+	number    int
+	network   http.RoundTripper
+	transport *awsretry.Transport
+	bucket    *tokens.Bucket[struct{}]
+
+	mu       sync.Mutex // guards the fields below
+	began    int        // calls
+	random   *rand.Rand
 	law      pacing.Law
 	limiting bool // from the first throttling response on
-	line     line
-	quota    float64
 }
 
-// call makes a call and then calls done.
-func (c *client) call(done func()) {
-	begin := c.now
-	c.attempt(1, successGives, func(succeeded bool) {
-		c.record(c.number, begin, succeeded)
-		done()
-	})
-}
-
-// attempt makes the attempt with the number n, and those after it. A success
-// puts refund back into the retry bucket.
-func (c *client) attempt(n int, refund float64, done func(succeeded bool)) {
-	c.acquire(func() {
-		sent := time.Duration(0) // took no token
-		if c.limiting {
-			sent = c.now
-		}
-		throttled, trip := c.send()
-		c.after(trip, func() {
-			c.update(sent, throttled)
-			switch {
-			case !throttled:
-				c.quota = min(c.quota+refund, quotaSize)
-				done(true)
-			case n == maxAttempts || c.quota < retryCost:
-				done(false)
-			default:
-				c.quota -= retryCost
-				c.after(c.delay(n), func() { c.attempt(n+1, retryCost, done) })
-			}
-		})
-	})
-}
-
-// acquire calls send when there is a send token, at once before the first
-// throttling.
-func (c *client) acquire(send func()) {
-	if !c.limiting {
-		send()
-		return
+// newClient makes the next client. It is called when the run starts.
+func (m *simulation) newClient(network http.RoundTripper, law newLaw) *client {
+	if m.clients == 0 {
+		m.start = time.Now()
 	}
-	c.line.acquire(send)
+	m.clients++
+	random := rand.New(rand.NewPCG(m.seed, uint64(m.clients)))
+	c := &client{
+		simulation: m, number: m.clients - 1, network: network,
+		bucket: tokens.New[struct{}](m.start, 0, 0), random: random,
+		// The clocks of the clients do not begin with a whole second.
+		law: law(m.start.Add(time.Duration(m.random.Int64N(int64(time.Second)))), random),
+	}
+	c.transport = &awsretry.Transport{
+		Base: attempts(c.attempt), MaxAttempts: maxAttempts, Quota: awsretry.QuotaConfig{ThrottlingCost: retryCost},
+		Backoff: awsretry.Exponential{Jitter: func(d time.Duration) time.Duration {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return seconds(random.Float64() * d.Seconds())
+		}},
+	}
+	return c
+}
+
+// RoundTrip makes a call.
+func (c *client) RoundTrip(req *http.Request) (*http.Response, error) {
+	if c.parks() {
+		<-req.Context().Done()
+	}
+	for !c.scenario.isActive(c.number, c.now()) && req.Context().Err() == nil {
+		time.Sleep(100 * time.Millisecond)
+	}
+	begin := c.now()
+	resp, err := c.transport.RoundTrip(req)
+	c.ended(c.number, begin, err == nil && resp.StatusCode == http.StatusOK)
+	return resp, err
+}
+
+// parks reports whether the call is of a caller that the client does not have:
+// in a simulation, all clients have as many as the largest.
+func (c *client) parks() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began++
+	return c.scenario.clients[c.number] < c.began && c.began <= slices.Max(c.scenario.clients)
+}
+
+// attempt sends a request when there is a send token, at once before the first
+// throttling.
+func (c *client) attempt(req *http.Request) (resp *http.Response, err error) {
+	sent := time.Duration(0) // took no token
+	if c.isLimiting() {
+		if sent, err = c.bucket.WaitFor(req.Context(), 1, struct{}{}, 0, false); err != nil {
+			return nil, err
+		}
+	}
+	if resp, err = c.network.RoundTrip(req); err != nil {
+		return nil, err
+	}
+	throttled := c.throttles()
+	if !throttled {
+		time.Sleep(c.scenario.latency)
+	}
+	c.update(sent, throttled)
+	if !throttled {
+		return resp, nil
+	}
+	refusal := *resp
+	refusal.StatusCode, refusal.Header = http.StatusTooManyRequests, make(http.Header)
+	if asked := c.scenario.retryAfter; asked > 0 {
+		refusal.Header.Set("Retry-After", fmt.Sprint(asked.Seconds()))
+	}
+	return &refusal, nil
+}
+
+func (c *client) isLimiting() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.limiting
 }
 
 // update takes the outcome of a request that was sent at sent.
 func (c *client) update(sent time.Duration, throttled bool) {
-	c.law.Update(c.now, sent, throttled)
-	c.line.setRate(c.law.Pace())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.bucket.Now()
+	c.law.Update(now, sent, throttled)
+	rate, capacity := c.law.Pace()
+	c.bucket.SetRate(now, rate, capacity)
 	c.limiting = c.limiting || throttled
 }
 
-// delay returns the delay after the attempt with the number n.
-func (c *client) delay(n int) time.Duration {
-	delay := seconds(c.random.Float64() * min(math.Exp2(float64(n-1)), maxDelay))
-	if asked := c.scenario.retryAfter; asked > 0 {
-		spread := min(asked/4, 5*time.Second)
-		delay = max(delay, asked+seconds(c.random.Float64()*spread.Seconds()))
-	}
-	return delay
-}
+// attempts is a RoundTripper that is a function.
+type attempts func(*http.Request) (*http.Response, error)
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// RoundTrip implements http.RoundTripper.
+func (f attempts) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"time"
+
+	"example.com/awsretry/simulate"
 )
 
 // A ledger counts what happens in a run.
@@ -63,14 +65,13 @@ type figures struct {
 }
 
 func (l *ledger) figures(s scenario) figures {
-	var good, squares float64
+	good := 0.0
 	for _, calls := range l.byClient {
 		good += calls
-		squares += calls * calls
 	}
 	f := figures{
 		goodput:  good / s.served(s.from, s.length),
-		jain:     good * good / squares / float64(len(l.byClient)),
+		jain:     simulate.Jain(l.byClient),
 		start:    l.start(s),
 		calls:    len(l.took),
 		attempts: l.sent,
@@ -81,7 +82,7 @@ func (l *ledger) figures(s scenario) figures {
 	if len(l.took) > 0 {
 		slices.Sort(l.took)
 		f.failed = float64(l.failed) / float64(len(l.took))
-		f.p99 = l.took[99*len(l.took)/100].Seconds()
+		f.p99 = simulate.Percentile(l.took, 0.99).Seconds()
 		var sum time.Duration
 		for _, took := range l.took {
 			sum += took

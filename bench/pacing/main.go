@@ -1,7 +1,6 @@
 // Command pacing simulates clients with CubicPacing and ScaledPacing at services
-// that throttle, and prints a table of what they reach. It is a simulation of
-// discrete events with the laws of the library, and fast enough to try other
-// values of the constants of ScaledPacing.
+// that throttle, and prints a table of what they reach, or what other values of
+// the constants of ScaledPacing make of it.
 //
 //	go run ./pacing
 //	go run ./pacing -vary
@@ -20,7 +19,7 @@ func main() {
 	seeds := flag.Int("seeds", 8, "runs of each scenario, with different random numbers; at least 2")
 	only := flag.String("only", "", "run the scenarios whose names contain this")
 	part := flag.Float64("steady", 0, "also show clients that know the limit, and send at this part of it in all")
-	constants := flag.Bool("vary", false, "show what becomes of the main scenarios with other constants (minutes)")
+	constants := flag.Bool("vary", false, "show what becomes of the main scenarios with other constants (most of an hour)")
 	flag.Parse()
 	if flag.NArg() > 0 || *seeds < 2 {
 		flag.Usage()

@@ -111,42 +111,6 @@ func TestServices(t *testing.T) {
 	}
 }
 
-func TestQueue(t *testing.T) {
-	q := &queue{}
-	var got strings.Builder
-	add := func(name string, d time.Duration) { q.after(d, func() { got.WriteString(name) }) }
-	add("c", 2)
-	add("a", 1)
-	add("d", 2)
-	q.after(1, func() { got.WriteString("b"); add("e", 1) })
-	add("-", 4)
-	q.until(3)
-	if got.String() != "abcde" || q.now != 3 {
-		t.Errorf("%s at %d, want abcde at 3", &got, q.now)
-	}
-}
-
-// A line gives out tokens at its rate, after those that were saved up.
-func TestLine(t *testing.T) {
-	q := &queue{}
-	l := line{queue: q}
-	l.setRate(10, 5)
-	q.until(time.Minute) // saves up 5
-	var sent []time.Duration
-	for range 10 {
-		l.acquire(func() { sent = append(sent, q.now-time.Minute) })
-	}
-	q.until(time.Minute + 450*time.Millisecond)
-	if len(sent) != 9 || sent[4] != 0 || sent[8] != 400*time.Millisecond {
-		t.Errorf("450 ms after ten came for 5 tokens and 10 per second, tokens went out at %v", sent)
-	}
-	l.setRate(100, 10)
-	q.until(time.Minute + 460*time.Millisecond)
-	if len(sent) != 10 || sent[9] > 456*time.Millisecond {
-		t.Errorf("a higher rate did not serve the last one early: %v", sent)
-	}
-}
-
 // A service that throttles everything sees three attempts of a call, until the
 // retry token bucket is empty: 500 tokens for 50 retries.
 func TestRetries(t *testing.T) {

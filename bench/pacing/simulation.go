@@ -1,94 +1,93 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"example.com/awsretry/internal/pacing"
+	"example.com/awsretry/simulate"
+	simulated "example.com/awsretry/simulate/scenario"
 )
 
-// A simulation is one run of a scenario.
+// A simulation is one run of a scenario. Package simulate has the callers and
+// the network, and a simulation the service behind it.
 type simulation struct {
-	queue
-	ledger
 	scenario scenario
+	seed     uint64
+	start    time.Time
+	clients  int // that are made
+
+	mu sync.Mutex // guards the fields below
+	ledger
 	service  service
 	random   *rand.Rand
+	stranger time.Duration // when the next one's request comes
 }
 
 // A newLaw returns the law of a client that is made at start. The law may use
-// the random numbers of the run.
+// the random numbers of the client.
 type newLaw func(start time.Time, random *rand.Rand) pacing.Law
 
 // run runs a scenario. The same seed gives the same figures.
 func (s scenario) run(seed uint64, law newLaw) figures {
-	m := &simulation{scenario: s, random: rand.New(rand.NewPCG(seed, 0))}
-	m.ledger = newLedger(s)
-	m.service = s.serve(s.limit)
+	const unlimited = 1e6 // requests per second
+	m := &simulation{
+		scenario: s, seed: seed, ledger: newLedger(s), service: s.serve(s.limit), random: rand.New(rand.NewPCG(seed, 0)),
+	}
 	if s.random > 0 {
 		m.service = moodyService{m.service, s.random, m.random}
 	}
-	// The clocks of the clients are those of one machine, which does not begin
-	// with a whole second.
-	start := time.Unix(1_000_000, m.random.Int64N(int64(time.Second)))
-	for number, callers := range s.clients {
-		c := &client{simulation: m, number: number, law: law(start, m.random), quota: quotaSize, line: line{queue: &m.queue}}
-		if s.arrivals > 0 {
-			m.open(c, s.arrivals/float64(len(s.clients)))
-		}
-		for range callers {
-			m.after(1+m.upTo(time.Millisecond), func() { m.loop(c) })
-		}
-	}
 	if s.others > 0 {
-		m.strangers()
+		m.nextStranger()
 	}
-	m.until(s.length)
+	_, err := simulate.Run(context.Background(), simulated.Scenario{
+		Duration: simulated.Duration(s.length), Seed: seed,
+		Clients: simulated.Clients{Count: len(s.clients), Callers: slices.Max(s.clients), Rate: s.arrivals},
+		Service: simulated.Service{Capacity: unlimited, Queue: unlimited, Network: simulated.Duration(s.network)},
+		Settings: []simulated.Setting{{Name: "pacing", New: func(network http.RoundTripper) http.RoundTripper {
+			return m.newClient(network, law)
+		}}},
+	}, simulate.Options{})
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", s.name, err))
+	}
 	return m.figures(s)
 }
 
-// loop makes calls one after the other.
-func (m *simulation) loop(c *client) {
-	if !m.scenario.isActive(c.number, m.now) {
-		m.after(100*time.Millisecond, func() { m.loop(c) })
-		return
+func (m *simulation) now() time.Duration { return time.Since(m.start) }
+
+// throttles reports whether the service throttles a request that comes now.
+func (m *simulation) throttles() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	for m.scenario.others > 0 && m.stranger <= now {
+		m.service.accepts(m.stranger)
+		m.nextStranger()
 	}
-	c.call(func() { m.loop(c) })
+	throttled := !m.service.accepts(now)
+	m.countSent(now, throttled)
+	return throttled
 }
 
-// open makes calls at random times, at a rate per second.
-func (m *simulation) open(c *client, rate float64) {
-	m.after(1+seconds(m.random.ExpFloat64()/rate), func() {
-		m.open(c, rate)
-		c.call(func() {})
-	})
+// nextStranger draws when the next of the strangers' requests comes, which come
+// at random times.
+func (m *simulation) nextStranger() {
+	m.stranger += 1 + seconds(m.random.ExpFloat64()/m.scenario.others)
 }
 
-// strangers send requests at random times.
-func (m *simulation) strangers() {
-	m.after(1+seconds(m.random.ExpFloat64()/m.scenario.others), func() {
-		m.service.accepts(m.now)
-		m.strangers()
-	})
-}
-
-// send sends one request. It returns whether it is throttled, and the time
-// until its response.
-func (m *simulation) send() (throttled bool, trip time.Duration) {
-	throttled = !m.service.accepts(m.now)
-	m.countSent(m.now, throttled)
-	trip = m.scenario.network
-	if !throttled {
-		trip += m.scenario.latency
+// ended counts a call that ends now, unless the run has ended.
+func (m *simulation) ended(client int, begin time.Duration, succeeded bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := m.now(); now < m.scenario.length {
+		m.countCall(client, begin, now, succeeded)
 	}
-	return throttled, trip
 }
 
-func (m *simulation) record(client int, begin time.Duration, succeeded bool) {
-	m.countCall(client, begin, m.now, succeeded)
-}
-
-// upTo returns a random duration below d.
-func (m *simulation) upTo(d time.Duration) time.Duration {
-	return time.Duration(m.random.Int64N(int64(d)))
-}
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -29,16 +29,8 @@ func (b *Bucket[R]) Wait(ctx context.Context, n float64) error {
 	return err
 }
 
-// WaitAtMost is Wait for callers who do not begin a wait that is expected to be
-// longer than limit either.
-func (b *Bucket[R]) WaitAtMost(ctx context.Context, n float64, limit time.Duration) error {
-	var none R
-	_, err := b.WaitFor(ctx, n, none, limit, true)
-	return err
-}
-
-// WaitFor is Wait, or WaitAtMost if limited, for a request. It
-// returns the request's send time.
+// WaitFor is Wait for a request. If limited, a wait that is expected to be longer
+// than limit is not begun either. It returns the request's send time.
 func (b *Bucket[R]) WaitFor(
 	ctx context.Context, n float64, req R, limit time.Duration, limited bool,
 ) (sent time.Duration, err error) {

@@ -23,7 +23,7 @@ func TestLineIsFirstComeFirstServed(t *testing.T) {
 			join(t.Context(), q, b, i, 1)
 			want = append(want, end(i, time.Duration(i+1)*100*time.Millisecond, nil))
 		}
-		refused := b.WaitAtMost(t.Context(), 1, 10*time.Second)
+		_, refused := b.WaitFor(t.Context(), 1, announced.Request{}, 10*time.Second, true)
 		if refused == nil || refused.Error() != "tokens: the expected wait of 10.1s is too long" {
 			t.Errorf("one who waits 10 s at most got %v", refused)
 		}
