@@ -93,7 +93,7 @@ func TestReadmeSetup(t *testing.T) {
 		os.WriteFile(filepath.Join(user, "main.go"), []byte(setupProgram), 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), "bash", "-ec", "go mod init user.example/program\n"+lines[1]+
+	command := exec.CommandContext(t.Context(), "sh", "-ec", "go mod init user.example/program\n"+lines[1]+
 		"go list -deps ./... >/dev/null\ngo build -o program . && ./program")
 	command.Dir = user
 	command.Env = append(os.Environ(), "PWD="+user, "GOWORK=")
