@@ -13,9 +13,12 @@ TESTS := $(MODULES:%=test/%)
 # make test leaves out of these what takes long, and make check runs them whole.
 LONG := interop retryablehttp simulate
 WHOLE := $(patsubst %,whole/%,$(LONG) $(APART))
+# Of simulate, whose other tests take long enough, make check runs only those that -short leaves out or shortens.
+long_tests = awk '/^func Test/ {sub(/\(.*/, "", $$2); name = $$2} /testing\.Short\(\)/ {printf "%s^%s$$", n++ ? "|" : "", name}' $$(find . -name '*_test.go')
 # The race detector is for the modules that programs import. Everything would be compiled for it again: make race does that
 # for simulate and the command lines, and make interop for the clients.
 PROGRAMS := simulate $(filter cmd/%,$(MODULES))
+raced = $$(go list ./... | grep -v awsretry/docs) # whose tests compare texts
 RACES := $(patsubst %,race/%,$(filter-out interop $(PROGRAMS),$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
 # The modules whose users would notice a change, and the packages of the root among them.
@@ -55,14 +58,14 @@ $(TESTS): test/%: compile/%
 
 $(WHOLE): whole/%:
 	@cd $* && $(FAST) go list -export -deps -test ./... >/dev/null
-	@echo "== go test $*, also what takes long"; cd $* && go test -vet=off ./...
+	@echo "== go test $*, also what takes long"; cd $* && go test -vet=off $(if $(filter simulate,$*),-run "$$($(long_tests))") ./...
 
 # What -short leaves out takes long and starts nothing at a time that other tests do not.
 race: ## The race detector for simulate and the command lines
 	@for m in $(PROGRAMS); do echo "== go test -race $$m"; (cd $$m && go test -race -short -vet=off ./...); done
 
 $(RACES): race/%: compile-race/%
-	@echo "== go test -race $*"; cd $* && go test -race -short -vet=off ./...
+	@echo "== go test -race $*"; cd $* && go test -race -short -vet=off $(raced)
 
 # One module is compiled after the other, because two go commands at a time would both compile what the modules share.
 # The tests of those that are compiled run beside that.
@@ -77,7 +80,7 @@ $(COMPILES): compile/%:
 	@cd $* && $(FAST) go list -export -deps -test ./... >/dev/null
 
 $(COMPILES_RACE): compile-race/%:
-	@cd $* && $(FAST) go list -race -export -deps -test ./... >/dev/null
+	@cd $* && $(FAST) go list -race -export -deps -test $(raced) >/dev/null
 
 needs: # Says before the work begins what is missing and what will be downloaded
 	@echo "make test downloads the Go modules that the go.mod files name, and the npm packages of interop/package-lock.json, unless they are there."
