@@ -208,7 +208,7 @@ func TestProbeIsRefused(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		end := newEndpoint(t, 404)
-		q := open(t, store, Config{DisableAfter: time.Millisecond})
+		q := open(t, store, Config{DisableAfter: time.Microsecond, PerEndpoint: 1}) // one fails after the other
 		q.timing.probe = 50 * time.Millisecond
 		for range 4 {
 			enqueue(t, q, post(t, end.URL, "hello"), Options{})
