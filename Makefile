@@ -7,7 +7,7 @@ SHELL := bash
 # as much as half of what make test compiles.
 APART := bench retryablehttp/users interop/clients
 # Every other folder with a go.mod but tools, whose tests make check runs: the root, those whose tests wait longest, and the others.
-LONGEST := deliveryqueue fleet interop
+LONGEST := deliveryqueue fleet interop simulate
 MODULES := . $(LONGEST) $(filter-out $(LONGEST) bench tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
 TESTS := $(MODULES:%=test/%)
 # make test leaves out of these what takes long, and make check runs them whole.
@@ -43,7 +43,7 @@ help: ## This list
 demo: ## Real requests against a failing service on loopback, in under 20 seconds
 	cd cmd/awsretry && go run ./demo
 
-test: needs ## The tests of every module (4 minutes the first time), but for the longest and what is apart; says first which it skips for want of a server
+test: needs ## The tests of every module (5 minutes the first time), but for the longest and what is apart; says first which it skips for want of a server
 	@$(PARALLEL) $(TESTS)
 
 check: ## All else that CI runs: the race detector, linters, other platforms, API listing, layers, rules, pictures, long tests
