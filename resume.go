@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync"
 
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/byterange"
 	"example.com/awsretry/internal/respbody"
 )
@@ -42,7 +43,7 @@ type rest struct {
 	// permit has the tokens of the request. They are put back when its response
 	// has brought realProgress, or the end of the body, and are lost if it
 	// breaks off before that. Guarded by mu.
-	permit permit
+	permit admission.Permit
 
 	ctx    context.Context // of the requests
 	cancel context.CancelFunc
@@ -208,9 +209,9 @@ func (b *resumingBody) finish() {
 // settle puts the tokens of the last request back, or gives them up.
 func (b *resumingBody) settle(putBack bool) {
 	b.mu.Lock()
-	permit := b.rest.permit.move()
+	permit := b.rest.permit.Move()
 	b.mu.Unlock()
-	permit.release(putBack)
+	permit.Release(putBack)
 }
 
 // release ends the context of the requests for the rest and settles their
@@ -324,7 +325,7 @@ func (b *resumingBody) request() (*http.Response, error) {
 	resp, err := c.run()
 	if c.sent() {
 		b.mu.Lock()
-		b.rest.permit = c.permit.move()
+		b.rest.permit = c.permit.Move()
 		b.mu.Unlock()
 	}
 	if err != nil {
