@@ -275,10 +275,15 @@ type retrying = retrier.Always
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if c := t.config.Load(); c != nil && c.fastPathAllowed {
-		return c.tryFast(req) // most requests end there
+	c := t.config.Load()
+	if c == nil || !c.fastPathAllowed {
+		return t.roundTrip(req)
 	}
-	return t.roundTrip(req)
+	var f fastPath
+	if f.send(c, req); f.sent() {
+		return f.finish(req) // most requests end there
+	}
+	return roundTrip(c, req, f.options)
 }
 
 // roundTrip is RoundTrip without the fast path.
