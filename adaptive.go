@@ -3,7 +3,6 @@ package awsretry
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -18,11 +17,7 @@ import (
 // and RateLimitConfig.FailFast is set. The error for a wait that would be longer
 // than RateLimitConfig.MaxWait or the context's deadline allows wraps it, as does
 // RoundTrip's error if a shared Retry-After ends after the deadline.
-var ErrRateLimited = errors.New("awsretry: send rate limited")
-
-// errTooLate is wrapped by the error of a wait that would end after the context's
-// deadline.
-var errTooLate = errors.New("would not end before the context's deadline")
+var ErrRateLimited = pacer.ErrRateLimited
 
 // A RateLimiter limits the rate at which requests are sent to a service that
 // throttles. Throttling responses lower the rate; other outcomes raise it, as
@@ -34,9 +29,8 @@ var errTooLate = errors.New("would not end before the context's deadline")
 // [RateLimiter.Update] after each outcome. Callers who must wait are served
 // first come first served.
 type RateLimiter struct {
-	err    error           // of an invalid configuration
-	config RateLimitConfig // with the defaults
-	pacer  *pacer.Pacer    // nil if err is set, and in the zero RateLimiter
+	err   error        // of an invalid configuration
+	pacer *pacer.Pacer // nil if err is set, and in the zero RateLimiter
 }
 
 // NewRateLimiter returns a limiter that does not limit yet. If c is invalid,
@@ -46,13 +40,17 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	if err := c.validate(); err != nil {
 		return &RateLimiter{err: fmt.Errorf("awsretry: %w", err)}
 	}
+	return &RateLimiter{pacer: pacer.New(c.withDefaults().forPacer())}
+}
+
+func (c RateLimitConfig) withDefaults() RateLimitConfig {
 	c.Beta = cmp.Or(c.Beta, c.defaultBeta())
 	c.ScaleConstant = cmp.Or(c.ScaleConstant, defaultScaleConstant)
 	c.Smoothing = cmp.Or(c.Smoothing, defaultSmoothing)
 	c.MinFillRate = cmp.Or(c.MinFillRate, defaultMinFillRate)
 	c.MinCapacity = cmp.Or(c.MinCapacity, defaultMinCapacity)
 	c.MeasureInterval = cmp.Or(c.MeasureInterval, defaultMeasureInterval)
-	return &RateLimiter{config: c, pacer: pacer.New(c.forPacer())}
+	return c
 }
 
 // forPacer returns c, which has its defaults, as package pacer has it.
@@ -60,7 +58,7 @@ func (c RateLimitConfig) forPacer() pacer.Config {
 	return pacer.Config{
 		Scaled: c.Pacing == ScaledPacing, Beta: c.Beta, ScaleConstant: c.ScaleConstant, Smoothing: c.Smoothing,
 		MinRate: c.MinFillRate, MinCapacity: c.MinCapacity, Interval: c.MeasureInterval,
-		Limits: c.Limits != nil, Reserve: c.Reserve, Cost: c.Cost,
+		Limits: c.Limits != nil, Reserve: c.Reserve, Cost: c.Cost, FailFast: c.FailFast, MaxWait: c.MaxWait,
 	}
 }
 
@@ -74,43 +72,16 @@ func (c RateLimitConfig) forPacer() pacer.Config {
 // token, at the present send rate, is expected after more than MaxWait or not
 // before ctx's deadline.
 func (l *RateLimiter) Wait(ctx context.Context) error {
-	_, _, err := l.wait(ctx, announced.Request{})
-	return err
-}
-
-// wait is Wait for that request. It returns the send time, and reports whether it
-// took a token.
-func (l *RateLimiter) wait(ctx context.Context, req announced.Request) (sent time.Duration, taken bool, err error) {
 	switch {
 	case l.err != nil:
-		return 0, false, l.err
-	case ctx.Err() != nil:
-		return 0, false, context.Cause(ctx)
-	case l.pacer == nil || !l.pacer.TakesTokens():
-		return 0, false, nil
-	case l.config.FailFast:
-		if sent, taken = l.pacer.Take(req); !taken {
-			err = ErrRateLimited
-		}
-		return sent, taken, err
+		return l.err
+	case l.pacer == nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case l.pacer == nil:
+		return nil
 	}
-	longest, limited := l.maxWait()
-	sent, err = l.pacer.Wait(ctx, req, longest, limited)
-	var tooLong *tokens.TooLongError
-	switch {
-	case !errors.As(err, &tooLong):
-	case limited && tooLong.Expected > longest:
-		err = fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v", ErrRateLimited, tooLong.Expected, longest)
-	default:
-		err = fmt.Errorf("%w: the expected wait of %v %w", ErrRateLimited, tooLong.Expected, errTooLate)
-	}
-	return sent, err == nil, err
-}
-
-// maxWait returns the longest wait that Wait begins. ok is false if only the
-// context limits it.
-func (l *RateLimiter) maxWait() (d time.Duration, ok bool) {
-	return l.config.MaxWait, l.config.MaxWait > 0
+	_, _, err := l.pacer.Wait(ctx, announced.Request{})
+	return err
 }
 
 // Update counts the outcome of an attempt that was sent just now. throttled is

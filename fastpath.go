@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/caller"
@@ -36,7 +37,7 @@ type fastPath struct {
 	via      http.RoundTripper
 	own      *respbody.Context // of what was sent; nil if that is the caller's request
 	out      *http.Request     // what was sent, with own
-	entry    *partitionEntry   // only in adaptive mode, which needs it before sending
+	entry    *admission.Entry  // only in adaptive mode, which needs it before sending
 	sendTime time.Duration     // see permit
 	memory   replay.Memory     // of the request's body
 	resp     *http.Response
@@ -78,7 +79,7 @@ func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper
 			c.partitions.Release(e)
 		}
 	}()
-	if pacer := e.Value.limiter.pacer; pacer.TakesTokens() {
+	if pacer := e.Value.Pacer; pacer.TakesTokens() {
 		var ok bool
 		if f.sendTime, ok = pacer.Take(announced.Request{}); !ok {
 			return
@@ -130,14 +131,14 @@ func (f *fastPath) reward(req *http.Request) {
 	if e == nil {
 		e = f.findPartition(req)
 	} else {
-		e.Value.limiter.pacer.Update(f.sendTime, false)
+		e.Value.Pacer.Update(f.sendTime, false)
 	}
-	e.Value.quota.Release(f.config.increment)
+	e.Value.Quota.Release(f.config.increment)
 	f.config.partitions.Release(e)
 }
 
 // findPartition returns the partition of the request.
-func (f *fastPath) findPartition(req *http.Request) *partitionEntry {
+func (f *fastPath) findPartition(req *http.Request) *admission.Entry {
 	if !f.config.shared || f.resp == nil || f.resp.Body == nil {
 		return f.config.partitionOf(req, nil)
 	}
@@ -146,7 +147,7 @@ func (f *fastPath) findPartition(req *http.Request) *partitionEntry {
 
 // joinPartition is findPartition where Shared.Join may panic. Then it closes
 // the response.
-func (f *fastPath) joinPartition(req *http.Request) (e *partitionEntry) {
+func (f *fastPath) joinPartition(req *http.Request) (e *admission.Entry) {
 	defer func() {
 		if e == nil {
 			f.resp.Body.Close()
@@ -167,7 +168,7 @@ func (f *fastPath) goOn(req *http.Request) (*http.Response, error) {
 	}
 	c.use(f.entry)
 	c.start(1, past{})
-	c.out, c.own, c.sentBy, c.permit.sendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
+	c.out, c.own, c.sentBy, c.permit.SendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
 	c.record.Response, c.record.Err = f.resp, f.err
 	c.receive()
 	if !c.conclude() {

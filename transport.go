@@ -21,7 +21,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/retrier"
+	"example.com/awsretry/internal/sharing"
 )
 
 // A Transport is an http.RoundTripper that retries requests by the rules of the
@@ -353,6 +355,27 @@ type FleetState struct {
 	Tokens int
 }
 
+// Shared is where many processes share the buckets of a Transport's partitions.
+// Only packages of this repository can implement it: fleet does, with Valkey or
+// Redis. Its methods must be safe for concurrent use and must not wait for a
+// network.
+type Shared interface {
+	// Join begins to share a partition. The first request of the partition calls
+	// it. If it panics, the next request calls it again. It is not called for a
+	// Transport that has no quota, is not in adaptive mode and does not share a
+	// Retry-After.
+	Join(sharing.Share)
+
+	// FirstRate is the highest send rate of a process in adaptive mode that has not
+	// had a lease, in requests per second. 0 means any.
+	FirstRate() float64
+
+	// Validate returns an error if the configuration is not valid, or not valid
+	// for Transports with that mode. It is part of what Transport.Validate
+	// returns.
+	Validate(Mode) error
+}
+
 // State returns the state of the named partition. It returns false if no
 // request has used the partition, or newer partitions have replaced it. The
 // name is that of a request, or the one that Partitions yields, which differs
@@ -385,18 +408,18 @@ func (t *Transport) Partitions() iter.Seq2[string, State] {
 	}
 }
 
-func stateOf(p *partition) State {
-	s := State{Tokens: p.quota.Tokens(), Capacity: p.quota.pool.Size(), RetryAfter: p.gate.ClosedFor(time.Now())}
-	if p.limiter != nil {
-		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
-		s.Waiting, s.ExpectedWait = p.limiter.pacer.Line()
-		for _, limit := range p.limiter.pacer.Limits() {
+func stateOf(p *admission.Partition) State {
+	s := State{Tokens: p.Quota.Tokens(), Capacity: p.Quota.Size(), RetryAfter: p.Gate.ClosedFor(time.Now())}
+	if p.Pacer != nil {
+		s.MeasuredRate, s.SendRate, s.Limited = p.Pacer.Rates()
+		s.Waiting, s.ExpectedWait = p.Pacer.Line()
+		for _, limit := range p.Pacer.Limits() {
 			s.Limits = append(s.Limits, Limit(limit))
 		}
 	}
-	s.Waiting += int(p.heldBack.Load())
+	s.Waiting += p.HeldBack()
 	s.ExpectedWait = max(s.ExpectedWait, s.RetryAfter)
-	if grant := p.share.granted(); grant != nil {
+	if grant := p.Share.Granted(); grant != nil {
 		s.Fleet = FleetState{
 			Leased: time.Now().Before(grant.Until), Members: grant.Members, Rate: grant.FleetRate, Tokens: grant.FleetTokens,
 		}

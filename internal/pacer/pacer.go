@@ -5,6 +5,8 @@ package pacer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +16,16 @@ import (
 	"example.com/awsretry/internal/tokens"
 )
 
-// A Config configures a Pacer. All numbers must be set.
+var (
+	// ErrRateLimited is that of package awsretry.
+	ErrRateLimited = errors.New("awsretry: send rate limited")
+
+	// ErrTooLate is wrapped by the error of a wait that would end after the context's
+	// deadline.
+	ErrTooLate = errors.New("would not end before the context's deadline")
+)
+
+// A Config configures a Pacer. All numbers must be set, except MaxWait.
 type Config struct {
 	Scaled                         bool // the law is pacing.Scaled, which has no ScaleConstant
 	Beta, ScaleConstant, Smoothing float64
@@ -23,10 +34,14 @@ type Config struct {
 	Limits                         bool          // responses announce limits
 	Reserve                        float64       // the fraction of each limit that is left to other clients
 	Cost                           Cost          // nil means that costs are learned
+	FailFast                       bool          // no attempt waits
+	MaxWait                        time.Duration // the longest wait; 0 means that only the deadline limits it
 }
 
-// Law returns a new law, on a clock whose zero is start.
-func (c Config) Law(start time.Time) pacing.Adopter {
+// NewLaw returns another law, on a clock whose zero is start.
+func (p *Pacer) NewLaw(start time.Time) pacing.Adopter { return p.config.newLaw(start) }
+
+func (c Config) newLaw(start time.Time) pacing.Adopter {
 	limits := pacing.Limits{MinRate: c.MinRate, MinCapacity: c.MinCapacity}
 	meter := pacing.NewMeter(start, c.Interval, c.Smoothing)
 	if c.Scaled {
@@ -61,7 +76,7 @@ type Pacer struct {
 // New returns a Pacer that does not limit yet.
 func New(c Config) *Pacer {
 	start := time.Now()
-	p := &Pacer{config: c, start: start, bucket: tokens.New[announced.Request](start, 0, 0), law: c.Law(start)}
+	p := &Pacer{config: c, start: start, bucket: tokens.New[announced.Request](start, 0, 0), law: c.newLaw(start)}
 	if c.Limits {
 		p.keepLedger()
 	}
@@ -85,19 +100,43 @@ func (p *Pacer) Take(req announced.Request) (sent time.Duration, ok bool) {
 	return now, ok
 }
 
-// Wait is Take, but waits in line for the token, at most for limit if limited. Its
-// errors are those of [tokens.Bucket.WaitFor].
-func (p *Pacer) Wait(ctx context.Context, req announced.Request, limit time.Duration, limited bool) (time.Duration, error) {
-	sent, err := p.bucket.WaitFor(ctx, 1, req, limit, limited)
-	if err != nil {
-		return notLimited, err
+// Wait waits in line for the token of one request, unless requests need none. It
+// returns the send time, and reports whether it took a token. Its error is the
+// cause of ctx's end, or wraps ErrRateLimited.
+func (p *Pacer) Wait(ctx context.Context, req announced.Request) (sent time.Duration, taken bool, err error) {
+	switch {
+	case ctx.Err() != nil:
+		return notLimited, false, context.Cause(ctx)
+	case !p.TakesTokens():
+		return p.SendFree(), false, nil
+	case p.config.FailFast:
+		if sent, taken = p.Take(req); !taken {
+			err = ErrRateLimited
+		}
+		return sent, taken, err
 	}
-	p.sent.Add(1)
-	if !p.needsSendTime() {
-		sent = notLimited
+	longest, limited := p.MaxWait()
+	sent, err = p.bucket.WaitFor(ctx, 1, req, longest, limited)
+	var tooLong *tokens.TooLongError
+	switch {
+	case err == nil:
+		p.sent.Add(1)
+		if !p.needsSendTime() {
+			sent = notLimited
+		}
+		return sent, true, nil
+	case !errors.As(err, &tooLong):
+	case limited && tooLong.Expected > longest:
+		err = fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v", ErrRateLimited, tooLong.Expected, longest)
+	default:
+		err = fmt.Errorf("%w: the expected wait of %v %w", ErrRateLimited, tooLong.Expected, ErrTooLate)
 	}
-	return sent, nil
+	return notLimited, false, err
 }
+
+// MaxWait returns the longest wait that Wait begins. ok is false if only the
+// context limits it.
+func (p *Pacer) MaxWait() (d time.Duration, ok bool) { return p.config.MaxWait, p.config.MaxWait > 0 }
 
 // PutBack returns the token of a request that was not sent, and ends the request.
 func (p *Pacer) PutBack(sent time.Duration) {
