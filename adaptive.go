@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/announced"
+	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/tokens"
 )
@@ -250,40 +251,26 @@ func (c RateLimitConfig) zero() bool {
 // the package's prefix.
 func (c RateLimitConfig) validate() error {
 	fraction := func(x float64) bool { return x >= 0 && x <= 1 } // 0 is the default
-	amount := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
-	beta := c.defaultBeta()
-	const positive = "it must be a finite number above 0, or 0 for"
-	switch {
-	case c.Pacing != CubicPacing && c.Pacing != ScaledPacing:
-		return fmt.Errorf("RateLimit.Pacing is %d; it must be CubicPacing (0) or ScaledPacing (1)", int(c.Pacing))
-	case !fraction(c.Beta):
-		return fmt.Errorf("RateLimit.Beta is %v; it must be in (0, 1], or 0 for %v", c.Beta, beta)
-	case c.Pacing == ScaledPacing && c.Beta == 1:
-		return fmt.Errorf("RateLimit.Beta is 1; with ScaledPacing it must be in (0, 1), or 0 for %v", beta)
-	case c.Pacing == ScaledPacing && c.ScaleConstant != 0:
-		return fmt.Errorf("RateLimit.ScaleConstant is %v; it must be 0 with ScaledPacing, which does not use it",
-			c.ScaleConstant)
-	case !amount(c.ScaleConstant):
-		return fmt.Errorf("RateLimit.ScaleConstant is %v; %s %v", c.ScaleConstant, positive, defaultScaleConstant)
-	case !fraction(c.Smoothing):
-		return fmt.Errorf("RateLimit.Smoothing is %v; it must be in (0, 1], or 0 for %v", c.Smoothing, defaultSmoothing)
-	case !amount(c.MinFillRate) || c.MinFillRate > 0 && c.MinFillRate < tokens.MinRate:
-		return fmt.Errorf(
-			"RateLimit.MinFillRate is %v; it must be a finite number, %.2g (one in 146 years) or more, or 0 for %v",
-			c.MinFillRate, tokens.MinRate, defaultMinFillRate)
-	case !amount(c.MinCapacity) || c.MinCapacity > 0 && c.MinCapacity < 1:
-		return fmt.Errorf("RateLimit.MinCapacity is %v; it must be a finite number of tokens, 1 or more, or 0 for %v",
-			c.MinCapacity, defaultMinCapacity)
-	case c.MeasureInterval < 0:
-		return fmt.Errorf("RateLimit.MeasureInterval is %v; it must be above 0, or 0 for %v",
-			c.MeasureInterval, defaultMeasureInterval)
-	case !(c.Reserve >= 0 && c.Reserve < 1):
-		return fmt.Errorf("RateLimit.Reserve is %v; it must be in [0, 1)", c.Reserve)
-	case c.MaxWait < 0:
-		return fmt.Errorf("RateLimit.MaxWait is %v; it must be above 0, or 0 for as long as the context lasts",
-			c.MaxWait)
-	}
-	return nil
+	amount := func(x, least float64) bool { return x == 0 || x >= least && !math.IsInf(x, 1) }
+	beta, scaled := c.defaultBeta(), c.Pacing == ScaledPacing
+	return cmp.Or(
+		invalid.Check(c.Pacing == CubicPacing || scaled, "RateLimit.Pacing", int(c.Pacing), "CubicPacing (0) or ScaledPacing (1)"),
+		invalid.Check(fraction(c.Beta), "RateLimit.Beta", c.Beta, "in (0, 1], or 0 for %v", beta),
+		invalid.Check(!scaled || c.Beta != 1, "RateLimit.Beta", c.Beta, "in (0, 1) with ScaledPacing, or 0 for %v", beta),
+		invalid.Check(!scaled || c.ScaleConstant == 0,
+			"RateLimit.ScaleConstant", c.ScaleConstant, "0 with ScaledPacing, which does not use it"),
+		invalid.Check(amount(c.ScaleConstant, 0), "RateLimit.ScaleConstant", c.ScaleConstant,
+			"a finite number above 0, or 0 for %v", defaultScaleConstant),
+		invalid.Check(fraction(c.Smoothing), "RateLimit.Smoothing", c.Smoothing, "in (0, 1], or 0 for %v", defaultSmoothing),
+		invalid.Check(amount(c.MinFillRate, tokens.MinRate), "RateLimit.MinFillRate", c.MinFillRate,
+			"a finite number, %.2g (one in 146 years) or more, or 0 for %v", tokens.MinRate, defaultMinFillRate),
+		invalid.Check(amount(c.MinCapacity, 1), "RateLimit.MinCapacity", c.MinCapacity,
+			"a finite number of tokens, 1 or more, or 0 for %v", defaultMinCapacity),
+		invalid.Check(c.MeasureInterval >= 0, "RateLimit.MeasureInterval", c.MeasureInterval,
+			"above 0, or 0 for %v", defaultMeasureInterval),
+		invalid.Check(c.Reserve >= 0 && c.Reserve < 1, "RateLimit.Reserve", c.Reserve, "in [0, 1)"),
+		invalid.Check(c.MaxWait >= 0, "RateLimit.MaxWait", c.MaxWait, "above 0, or 0 for as long as the context lasts"),
+	)
 }
 
 // A Limit is one of the limits of a service, as announced by one of its responses.

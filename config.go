@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -120,6 +122,10 @@ func (t *Transport) resolve() (*config, error) {
 	if c := t.config.Load(); c != nil {
 		return c, nil
 	}
+	return t.makeConfig()
+}
+
+func (t *Transport) makeConfig() (*config, error) {
 	t.resolving.Lock()
 	defer t.resolving.Unlock()
 	if c := t.config.Load(); c != nil {
@@ -356,27 +362,20 @@ func (t *Transport) Validate() error {
 	fault := func(format string, args ...any) {
 		faults = append(faults, &invalid.Field{In: "awsretry: Transport.", Err: fmt.Errorf(format, args...)})
 	}
-	switch t.Mode {
-	case "", Standard, Adaptive, Legacy:
-	default:
-		fault("Mode is %q; it must be %q, %q or %q, or empty for %[2]q", t.Mode, Standard, Adaptive, Legacy)
+	check := func(ok bool, field string, value any, allowed string, args ...any) {
+		if err := invalid.Check(ok, field, value, allowed, args...); err != nil {
+			fault("%w", err)
+		}
 	}
-	if t.Revision < DefaultRevision || t.Revision > Revision2026 {
-		fault("Revision is %d; it must be Classic or Revision2026, or 0 for Classic", t.Revision)
-	}
-	if t.MaxAttempts < 0 {
-		fault("MaxAttempts is %d; it must be above 0, where 1 means no retry, or 0 for the mode's default",
-			t.MaxAttempts)
-	}
-	if t.AttemptTimeout < 0 {
-		fault("AttemptTimeout is %v; it must be above 0, or 0 for none", t.AttemptTimeout)
-	}
-	if t.StallTimeout < 0 {
-		fault("StallTimeout is %v; it must be above 0, or 0 for none", t.StallTimeout)
-	}
-	if t.MaxPartitions < 0 {
-		fault("MaxPartitions is %d; it must be above 0, or 0 for %d", t.MaxPartitions, defaultMaxPartitions)
-	}
+	modes := []Mode{"", Standard, Adaptive, Legacy}
+	check(slices.Contains(modes, t.Mode), "Mode", strconv.Quote(string(t.Mode)),
+		"%q, %q or %q, or empty for %[1]q", Standard, Adaptive, Legacy)
+	check(t.Revision >= DefaultRevision && t.Revision <= Revision2026, "Revision", int(t.Revision),
+		"Classic or Revision2026, or 0 for Classic")
+	check(t.MaxAttempts >= 0, "MaxAttempts", t.MaxAttempts, "above 0, where 1 means no retry, or 0 for the mode's default")
+	check(t.AttemptTimeout >= 0, "AttemptTimeout", t.AttemptTimeout, "above 0, or 0 for none")
+	check(t.StallTimeout >= 0, "StallTimeout", t.StallTimeout, "above 0, or 0 for none")
+	check(t.MaxPartitions >= 0, "MaxPartitions", t.MaxPartitions, "above 0, or 0 for %d", defaultMaxPartitions)
 	if err := validBackoff(t.Backoff); err != nil {
 		fault("%w", err)
 	}

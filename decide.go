@@ -106,7 +106,7 @@ func (c *call) nextDelay() time.Duration {
 	asked := jitter.Spread(c.caller.Context, c.record.Asked, c.config.spread.of(c.record.Asked))
 	status := c.record.Response.StatusCode
 	if c.config.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
-		return addSaturating(d, asked)
+		return jitter.Add(d, asked)
 	}
 	return max(d, asked)
 }
@@ -129,7 +129,7 @@ func (c *call) backoffDelay() time.Duration {
 // tooLate returns StopDeadline if the next attempt could not be sent before the
 // deadline, as far as that is known before the delay, and "" otherwise.
 func (c *call) tooLate(delay time.Duration) Stop {
-	wait := addSaturating(delay, c.tokenWait())
+	wait := jitter.Add(delay, c.tokenWait())
 	if c.partition.Gate.Load() != nil { // the Retry-After of another response may be longer
 		wait = max(wait, c.partition.Gate.ClosedFor(time.Now()))
 	}

@@ -13,21 +13,6 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
-// tryFast is RoundTrip where the settings may ask for nothing but sending the
-// request.
-func (c *config) tryFast(req *http.Request) (*http.Response, error) {
-	var f fastPath
-	f.send(c, req)
-	switch {
-	case f.succeeded(req):
-		f.reward(req)
-		return f.resp, nil
-	case f.sent():
-		return f.goOn(req)
-	}
-	return roundTrip(c, req, f.options)
-}
-
 // A fastPath sends a request that needs nothing but sending. Most requests
 // succeed there, without an allocation. If one fails, it makes a call that goes on
 // after the attempt.
@@ -46,7 +31,7 @@ type fastPath struct {
 
 // send makes the first attempt if neither the settings nor the request ask for
 // more than sending it, and no send token has to be waited for. It is called
-// once.
+// once. If sent is true afterwards, finish must be called.
 func (f *fastPath) send(c *config, req *http.Request) {
 	if req.Trailer != nil ||
 		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !f.memory.Remember(req.Body)) {
@@ -115,8 +100,30 @@ func (f *fastPath) sendWithin(req *http.Request) {
 
 func (f *fastPath) sent() bool { return f.config != nil }
 
-// succeeded reports whether the request was sent and the response needs no
-// further look.
+// finish ends the call of the request that was sent.
+func (f *fastPath) finish(req *http.Request) (*http.Response, error) {
+	if f.entry == nil {
+		f.findPartition(req)
+	}
+	if !f.succeeded(req) {
+		return f.goOn(req)
+	}
+	f.reward(req)
+	return f.resp, nil
+}
+
+// findPartition finds the partition of the request. Shared.Join may panic: then it
+// closes the response.
+func (f *fastPath) findPartition(req *http.Request) {
+	defer func() {
+		if f.entry == nil && f.resp != nil && f.resp.Body != nil {
+			f.resp.Body.Close()
+		}
+	}()
+	f.entry = f.config.partitionOf(req, nil)
+}
+
+// succeeded reports whether the response needs no further look.
 func (f *fastPath) succeeded(req *http.Request) bool {
 	return f.resp != nil && f.err == nil && f.resp.StatusCode < 400 && f.resp.Body != nil &&
 		(f.resp.StatusCode != http.StatusOK || !awsproto.MayHideError(req))
@@ -127,33 +134,12 @@ func (f *fastPath) reward(req *http.Request) {
 	if conns := f.config.conns; conns != nil {
 		conns.Saw(req, f.resp.ProtoMajor)
 	}
-	e := f.entry
-	if e == nil {
-		e = f.findPartition(req)
-	} else {
-		e.Value.Pacer.Update(f.sendTime, false)
+	p := &f.entry.Value
+	if p.Pacer != nil {
+		p.Pacer.Update(f.sendTime, false)
 	}
-	e.Value.Quota.Release(f.config.increment)
-	f.config.partitions.Release(e)
-}
-
-// findPartition returns the partition of the request.
-func (f *fastPath) findPartition(req *http.Request) *admission.Entry {
-	if !f.config.shared || f.resp == nil || f.resp.Body == nil {
-		return f.config.partitionOf(req, nil)
-	}
-	return f.joinPartition(req)
-}
-
-// joinPartition is findPartition where Shared.Join may panic. Then it closes
-// the response.
-func (f *fastPath) joinPartition(req *http.Request) (e *admission.Entry) {
-	defer func() {
-		if e == nil {
-			f.resp.Body.Close()
-		}
-	}()
-	return f.config.partitionOf(req, nil)
+	p.Quota.Release(f.config.increment)
+	f.config.partitions.Release(f.entry)
 }
 
 // goOn makes the call of the request that was sent, after its first attempt.
@@ -163,9 +149,6 @@ func (f *fastPath) goOn(req *http.Request) (*http.Response, error) {
 	c.req, c.caller, c.outer = req, caller.Of(req), f.config.retriedOutside(req)
 	c.resolve(f.config, nil)
 	c.body.Sent(req, f.memory)
-	if f.entry == nil {
-		f.entry = f.findPartition(req)
-	}
 	c.use(f.entry)
 	c.start(1, past{})
 	c.out, c.own, c.sentBy, c.permit.SendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime

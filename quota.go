@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/tokens"
 )
 
@@ -77,25 +78,23 @@ type QuotaConfig struct {
 // validate returns an error that names the first invalid field. The caller adds
 // the package's prefix.
 func (c QuotaConfig) validate() error {
-	switch {
-	case !(c.Share >= 0 && c.Share <= 1):
-		return fmt.Errorf("Quota.Share is %v; it must be from 0 to 1, where 0 means a capacity that does not change", c.Share)
-	case c.Share > 0 && (c.Capacity < 0 || c.InitialCost > 0 || c.RefillPerSecond > 0):
+	if c.Share > 0 && c.Share <= 1 && (c.Capacity < 0 || c.InitialCost > 0 || c.RefillPerSecond > 0) {
 		return fmt.Errorf("Quota.Share is %v, Quota.Capacity %d, Quota.InitialCost %d and Quota.RefillPerSecond %v; "+
 			"with a Share, Capacity must not be negative and the others must be 0",
 			c.Share, c.Capacity, c.InitialCost, c.RefillPerSecond)
-	case !(c.RefillPerSecond >= 0) || math.IsInf(c.RefillPerSecond, 1):
-		return fmt.Errorf("Quota.RefillPerSecond is %v; it must be a finite number of tokens, 0 or more",
-			c.RefillPerSecond)
-	case c.Wait && c.RefillPerSecond < tokens.MinRate:
-		return fmt.Errorf("Quota.Wait is true and Quota.RefillPerSecond is %v; "+
-			"it must be at least %.2g, a token in 146 years, for a wait to end", c.RefillPerSecond, tokens.MinRate)
-	case c.InitialCost < 0:
-		return fmt.Errorf("Quota.InitialCost is %d; it must be 0 or more", c.InitialCost)
-	case c.Capacity >= 0 && c.InitialCost > c.capacity():
-		return fmt.Errorf("Quota.InitialCost is %d; it must be at most Quota.Capacity, %d", c.InitialCost, c.capacity())
 	}
-	return nil
+	return cmp.Or(
+		invalid.Check(c.Share >= 0 && c.Share <= 1, "Quota.Share", c.Share,
+			"from 0 to 1, where 0 means a capacity that does not change"),
+		invalid.Check(c.RefillPerSecond >= 0 && !math.IsInf(c.RefillPerSecond, 1), "Quota.RefillPerSecond", c.RefillPerSecond,
+			"a finite number of tokens, 0 or more"),
+		invalid.Check(!c.Wait || c.RefillPerSecond >= tokens.MinRate,
+			"Quota.Wait is true and Quota.RefillPerSecond", c.RefillPerSecond,
+			"at least %.2g, a token in 146 years, for a wait to end", tokens.MinRate),
+		invalid.Check(c.InitialCost >= 0, "Quota.InitialCost", c.InitialCost, "0 or more"),
+		invalid.Check(c.Capacity < 0 || c.InitialCost <= c.capacity(), "Quota.InitialCost", c.InitialCost,
+			"at most Quota.Capacity, %d", c.capacity()),
+	)
 }
 
 // capacity returns Capacity or its default. It is negative if there is no quota.

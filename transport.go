@@ -275,22 +275,20 @@ type retrying = retrier.Always
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if c := t.config.Load(); c != nil && c.fastPathAllowed {
-		return c.tryFast(req) // most requests end there
-	}
-	return t.roundTrip(req)
-}
-
-// roundTrip is RoundTrip without the fast path.
-func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
-	config, err := t.resolve()
+	c, err := t.resolve()
 	if err != nil {
 		if req.Body != nil {
 			req.Body.Close()
 		}
 		return nil, err
 	}
-	return roundTrip(config, req, nil)
+	var f fastPath
+	if c.fastPathAllowed {
+		if f.send(c, req); f.sent() {
+			return f.finish(req) // most requests end there
+		}
+	}
+	return roundTrip(c, req, f.options)
 }
 
 // roundTrip makes the call of a request. If options is nil, they are not known
