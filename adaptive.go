@@ -70,7 +70,7 @@ func (c RateLimitConfig) forPacer() pacer.Config {
 //
 // With FailFast, Wait returns [ErrRateLimited] at once when there is no token.
 // Otherwise it returns an error that wraps ErrRateLimited at once when the
-// token, at the present send rate, is expected after more than MaxWait or not
+// token, at the current send rate, is expected after more than MaxWait or not
 // before ctx's deadline.
 func (l *RateLimiter) Wait(ctx context.Context) error {
 	switch {
@@ -94,9 +94,9 @@ func (l *RateLimiter) Update(throttled bool) {
 	}
 }
 
-// UpdateSent is Update for an attempt that was sent at the given time, which
-// [ScaledPacing] makes use of: requests that were sent before the rate was last
-// cut do not cut it again. A zero time means before that.
+// UpdateSent is Update for an attempt that was sent at the given time. With
+// [ScaledPacing], requests that were sent before the last cut of the rate do not
+// cut it again. A zero time means before that cut.
 func (l *RateLimiter) UpdateSent(sent time.Time, throttled bool) {
 	if l.pacer != nil {
 		l.pacer.UpdateSent(sent, throttled)
@@ -115,10 +115,10 @@ func (l *RateLimiter) Rates() (measured, send float64, limited bool) {
 	return l.pacer.Rates()
 }
 
-// Announce tells the limiter what a response announced whose request was sent at
-// that time. From then on Wait also waits until every limit has room for a
-// request. A response to whose request the service said no counts as one that
-// says that nothing remains. Call it before [RateLimiter.UpdateSent].
+// Announce passes on the limits that a response announced. sent is when its request
+// was sent. From then on, Wait also waits until every limit has room for a request.
+// If nothing remains of one of the limits, the request counts as refused. Call
+// Announce before [RateLimiter.UpdateSent].
 //
 // Wait counts a request as in flight until Update or UpdateSent. A limit is
 // forgotten if a response after its reset does not announce it.
@@ -155,8 +155,8 @@ const (
 	// ScaledPacing is the library's own. Its steps are relative to the rate, so
 	// it fits services of one request per second as well as of thousands, and
 	// slow ones. It cuts the rate once for all requests that were sent before
-	// the cut. It finds out, in half a minute or more, that a share of the
-	// requests is throttled whatever the rate is, and keeps the rate then.
+	// the cut. If a share of the requests is throttled at any rate, it detects
+	// this in half a minute or more, and then keeps the rate.
 	ScaledPacing
 )
 
@@ -219,18 +219,18 @@ type RateLimitConfig struct {
 	// overrides it.
 	MaxWait time.Duration
 
-	// Limits returns what a response announces of the limits of the service.
-	// An attempt waits until every limit of its partition has room for it. nil
-	// means that responses are not read; [ReadLimits] knows the usual headers.
-	// It must not read the body.
+	// Limits returns the limits of the service that a response announces. An
+	// attempt waits until every limit of its partition has room for it. Nil means
+	// that responses are not read; [ReadLimits] knows the usual headers. Limits
+	// must not read the body.
 	Limits func(*http.Response) []Limit
 
-	// Cost returns what a request takes of the limit of that name, in its units.
+	// Cost returns how many units a request takes from the named limit.
 	// If Cost is nil, or returns a number that is not above 0, the cost is
 	// learned from what remains; at first it is 1.
 	Cost func(req *http.Request, limit string) float64
 
-	// Reserve is the part of each quota that is left to others, in [0, 1).
+	// Reserve is the fraction of each quota that is left to others, in [0, 1).
 	Reserve float64
 }
 
@@ -273,16 +273,14 @@ func (c RateLimitConfig) validate() error {
 	)
 }
 
-// A Limit is one of the limits of a service, as one of its responses announces
-// it.
+// A Limit is one of the limits of a service, as announced by one of its responses.
 type Limit struct {
-	Name             string        // such as requests, tokens, or the name of a policy; "" if there is one limit
+	Name             string        // such as requests, tokens, or the name of a policy; "" if the service names none
 	Quota, Remaining float64       // in units; Quota 0 means that it is not announced
 	Reset            time.Duration // until the quota is whole again; negative means that it is not announced
 
-	// Refills says that units come back steadily, so that Reset is when all have
-	// come back. Otherwise the whole quota comes back at once, at the end of a
-	// window.
+	// Refills reports that units come back steadily, and that all are back after
+	// Reset. Otherwise the whole quota comes back at once, at the end of a window.
 	Refills bool
 }
 
@@ -295,9 +293,8 @@ func asAnnounced(known []announced.Limit, limits []Limit) []announced.Limit {
 }
 
 // ReadLimits returns the limits that a response announces in its headers, for
-// RateLimitConfig.Limits. It returns nil if there are none, and for a response
-// that a cache gave: one with an Age above 0, or with a hit in X-Cache or
-// Cache-Status.
+// RateLimitConfig.Limits. It returns nil if there are none, and for a response from
+// a cache: one with an Age above 0, or with a hit in X-Cache or Cache-Status.
 //
 // It knows RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers,
 // drafts 7 to 11); RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset
@@ -305,12 +302,12 @@ func asAnnounced(known []announced.Limit, limits []Limit) []announced.Limit {
 // X-RateLimit-… and X-Rate-Limit-…, as GitHub, Okta and many others send them;
 // the same by kind, as OpenAI, Linear, LaunchDarkly and RapidAPI send them, and
 // by second, minute, hour and day; Anthropic-RateLimit-…; and those of Shopify,
-// HubSpot, Strava and Azure Resource Manager. What cannot be parsed or makes no
-// sense is left out, and so are limits of how much may be under way at once.
+// HubSpot, Strava and Azure Resource Manager. It ignores invalid values and
+// concurrency limits.
 //
-// A limit's name is what the headers name of the resource, the policy or kind,
-// the unit if it is not requests, and the partition key. Of two limits of one
-// name, the stricter counts. A response has at most eight.
+// A limit's name has the resource, the policy or kind, the unit if it is not
+// requests, and the partition key, as far as the headers name them. Of two limits
+// with the same name, the stricter counts. ReadLimits returns at most eight.
 func ReadLimits(resp *http.Response) []Limit {
 	if resp == nil {
 		return nil

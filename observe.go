@@ -30,9 +30,9 @@ import (
 // level, for example with slog.SetLogLoggerLevel(slog.LevelDebug).
 //
 // URLs are logged without user, query and fragment. The attribute call is the
-// same for the attempts of one call, and another one for calls that are made at
-// the same time. Package retrylog can log successes too, fewer warnings in an
-// outage, and URLs without paths.
+// same for all attempts of one call, and different for calls that are made at the
+// same time. Package retrylog can also log successes, fewer warnings in an outage,
+// and URLs without paths.
 func LogTo(logger *slog.Logger) func(Attempt) {
 	return func(a Attempt) {
 		if a.Class == Success || a.Stop == StopCanceled {

@@ -26,7 +26,7 @@ const defaultQuotaCapacity = 500
 // The costs and the increment are what a [Transport] draws and returns. A
 // [Quota] used by itself ignores them: its caller chooses each amount.
 type QuotaConfig struct {
-	// Capacity is the number of tokens in a full bucket, which a new one is. 0
+	// Capacity is the number of tokens in a full bucket. A new bucket is full. 0
 	// means 500. Negative means that there is no quota: every retry is allowed.
 	// It counts tokens, not retries: if it is below the cost of a retry, which
 	// is 5 to 14 tokens by default, no retry is made.
@@ -47,31 +47,31 @@ type QuotaConfig struct {
 	SuccessIncrement int
 
 	// RefillPerSecond is the number of tokens that come back per second,
-	// whatever happens. It may be a fraction. 0 means that tokens come back
-	// with successes only. It must not be negative.
+	// regardless of outcomes. It may be a fraction. 0 means that tokens come back
+	// only with successes. It must not be negative.
 	RefillPerSecond float64
 
-	// Share makes the capacity follow the traffic: it is what all retries of that
-	// share of the last minute's calls cost, 0.2 for every fifth call, but at most
-	// Capacity, and at least what the retries of one call cost. So the buckets of
-	// many small processes together allow no more retries than that of one busy
-	// process. A new bucket has the tokens of one call. It must be from 0 to 1. 0
-	// means that the capacity is always Capacity. A Share needs a quota, and cannot
-	// be combined with InitialCost and RefillPerSecond.
+	// Share makes the capacity follow the traffic: the bucket holds the cost of all
+	// retries of this share of the last minute's calls (0.2 means every fifth call),
+	// but at most Capacity, and at least the cost of one call's retries. So the
+	// buckets of many small processes together allow no more retries than that of
+	// one busy process. A new bucket has the tokens of one call. Share must be from
+	// 0 to 1. 0 means that the capacity is always Capacity. A Share needs a quota,
+	// and cannot be combined with InitialCost and RefillPerSecond.
 	//
 	// With Transport.Shared, the calls are those of all processes. For each of them,
 	// the capacity of their bucket is at least what the retries of one call cost,
 	// and at most Capacity.
 	//
 	// A Transport counts every call. A [Quota] used by itself counts calls of
-	// Release, and takes a call to make up to two retries at the greatest of the
+	// Release, and assumes that a call makes up to two retries at the highest of the
 	// costs.
 	Share float64
 
 	// Wait makes Acquire block, first come first served, instead of returning
 	// ErrQuotaExceeded. It needs a RefillPerSecond: without one the wait might
-	// never end. A wait that is not expected to end before the context's
-	// deadline is not begun.
+	// never end. Acquire does not begin a wait that is not expected to end before
+	// the context's deadline.
 	Wait bool
 }
 

@@ -18,10 +18,10 @@ const (
 	fromDefault = "default"
 )
 
-// A Source says where retry settings are read from: the environment, and the
-// files that the AWS SDKs and the AWS CLI share. The zero value is the
-// environment of this process and the files in the user's home directory. A
-// Source is a plain value and safe for concurrent use.
+// A Source is where retry settings are read from: the environment, and the files
+// that the AWS SDKs and the AWS CLI share. The zero value is the environment of
+// this process and the files in the user's home directory. A Source is a plain value
+// and safe for concurrent use.
 //
 // The environment takes precedence over the credentials file, and that over the
 // config file. Only Resolve and Load read the files, in each call. A file that
@@ -61,9 +61,9 @@ type Settings struct {
 }
 
 // Load returns a new Transport with the Mode, MaxAttempts and Revision of src.
-// MaxAttempts is 0 if nothing sets it, so that it follows a Mode that the
-// caller sets later, and so is Revision. All other fields are zero. The errors
-// are those of [Source.Resolve].
+// MaxAttempts is 0 if nothing sets it, so that it follows a Mode that the caller
+// sets later. Revision is zero too if nothing sets it, and so are all other fields.
+// The errors are those of [Source.Resolve].
 func Load(src Source) (*Transport, error) {
 	s, err := src.Resolve()
 	if err != nil {

@@ -137,10 +137,10 @@ type Transport struct {
 	// [*Error].
 	Prepare func(*http.Request, int) error
 
-	// LongPoll reports whether the caller repeats a request in a loop of its
-	// own. If the retry token bucket refuses the retry of such a request,
-	// RoundTrip sleeps the delay before it returns, so that the loop does not
-	// spin. Return true for every request if the callers take the next item at
+	// LongPoll reports whether the caller repeats a request in its own loop. If
+	// the retry token bucket refuses the retry of such a request, RoundTrip
+	// waits for the delay before it returns, so that the loop does not spin.
+	// Return true for every request if the callers take the next item at
 	// once. LongPoll works in Standard and Adaptive mode and with either
 	// revision. Nil means no request in Classic, and in Revision2026 the AWS
 	// operations SQS ReceiveMessage, Step Functions GetActivityTask, and SWF
@@ -179,18 +179,18 @@ type Transport struct {
 	RetryAfter func(resp *http.Response, body []byte) (delay time.Duration, ok bool)
 
 	// Peek reports whether Policy has to see more of the body of a 2xx than was
-	// read so far, for services that say failure inside a success. It is called
-	// with a nil body first, where false means that nothing is read, and then after
+	// read so far, for services that report failures in a 2xx. It is first called
+	// with a nil body, where false means that nothing is read, and then after
 	// each Read, until it returns false, the body ends or 1 MiB is read. Policy
-	// finds the bytes in [Attempt].Body. Both see a body whose Content-Encoding is
-	// gzip or deflate decompressed, up to 1 MiB of it, and nothing of one with
-	// another Content-Encoding. The response that RoundTrip returns has
-	// the whole body, and streams on as soon as Peek has returned false. A body
-	// that breaks off before that is a transient failure without a response.
-	// AttemptTimeout and the context limit how long it takes. As for
+	// finds the bytes in [Attempt].Body. If the Content-Encoding is gzip or
+	// deflate, both see the body decompressed, up to 1 MiB of it. Of a body with
+	// another Content-Encoding, they see nothing. The response that RoundTrip
+	// returns has the whole body, and streams on as soon as Peek has returned
+	// false. A body that breaks off before that is a transient failure without
+	// a response. AttemptTimeout and the context limit the time. As for
 	// [Attempt].Code, a body is not read if no retry can follow. Peek must not
-	// read resp.Body, nor change or keep body. Nil means that Policy sees the body
-	// of no 2xx.
+	// read resp.Body, nor change or keep body. Nil means that Policy does not see
+	// the body of any 2xx.
 	Peek func(resp *http.Response, body []byte) (more bool)
 
 	// IdempotencyKey returns the Idempotency-Key header of a POST or PATCH that
@@ -334,11 +334,11 @@ type State struct {
 	SendRate     float64 // of the rate limiter, in requests per second
 
 	Waiting      int           // requests in line for a send token, or held back by a shared Retry-After
-	ExpectedWait time.Duration // of a request that comes now
+	ExpectedWait time.Duration // of a new request
 	RetryAfter   time.Duration // until the end of the shared Retry-After; 0 if none is in force
 
-	// Limits are what the service announced last, with what is in flight taken
-	// off, for RateLimit.Limits.
+	// Limits are the limits that the service announced, less the requests in
+	// flight, with RateLimit.Limits.
 	Limits []Limit
 
 	Fleet FleetState // with Transport.Shared
@@ -347,19 +347,18 @@ type State struct {
 // FleetState describes the buckets of all Transports that share a partition, as of
 // the last grant. It is zero before the first one.
 type FleetState struct {
-	Leased  bool    // the grant is in force: the store answers; in adaptive mode an idle process has none at times
+	Leased  bool    // a grant is in force: the store responds; in adaptive mode, an idle process may have none
 	Members int     // how many Transports share the partition, without those that are idle
 	Rate    float64 // of all of them, in requests per second; 0 if it is not limited
 
-	// Tokens is how many tokens the retry token bucket of all processes has, apart
-	// from those that each of them has, which are few and are State.Tokens.
+	// Tokens is how many tokens the shared retry token bucket has. Each process has
+	// a few more, which are its State.Tokens.
 	Tokens int
 }
 
-// Shared is where many processes share the buckets of a Transport's partitions.
-// Only packages of this repository can implement it: fleet does, with Valkey or
-// Redis. Its methods must be safe for concurrent use and must not wait for a
-// network.
+// Shared lets many processes share the buckets of a Transport's partitions. Only
+// packages of this repository can implement it: fleet does, with Valkey or Redis.
+// Its methods must be safe for concurrent use and must not wait for a network.
 type Shared interface {
 	// Join begins to share a partition. The first request of the partition calls
 	// it. If it panics, the next request calls it again. It is not called for a

@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// MostRead is how many limits Append appends at most.
+// MostRead is the maximum number of limits that are read from a response.
 const MostRead = maxLimits
 
-// FromCache reports whether a cache gave the response: its Age is above 0, or it
-// says that it is a hit. Some caches send an Age of 0 with what they did not have.
+// FromCache reports whether a response came from a cache: its Age is above 0, or
+// a header names a hit. An Age of 0 does not count, because some caches send it with
+// a miss.
 func FromCache(header http.Header) bool {
 	for _, value := range header["Age"] {
 		if age, ok := number(value); ok && age > 0 {
@@ -23,8 +24,8 @@ func FromCache(header http.Header) bool {
 	return slices.ContainsFunc(header["X-Cache"], saysHit) || slices.ContainsFunc(header["Cache-Status"], saysHit)
 }
 
-// saysHit reports whether a word of the text is hit, or ends with _hit. A
-// hit-for-pass is none.
+// saysHit reports whether a word in the text is hit, or ends with _hit. The word
+// hit-for-pass does not count.
 func saysHit(text string) bool {
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r > 'z' || r != '-' && !isLetter(byte(r)) }) {
 		if strings.EqualFold(word, "hit") {
@@ -34,9 +35,9 @@ func saysHit(text string) bool {
 	return false
 }
 
-// Append appends the limits that the headers of a response announce, as many as
-// there is room for. clock is the clock of resets if the response has no Date. The
-// order of the headers makes no difference.
+// Append appends the limits that the headers of a response announce, up to the
+// capacity of limits. Resets are relative to the Date of the response or, without
+// one, to clock. The order of the headers makes no difference.
 func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit {
 	r := reader{header: header, clock: clock}
 	places := usual()
@@ -66,7 +67,8 @@ func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit 
 	return limits
 }
 
-// concerns reports whether a header may be of a limit. Few others pass.
+// concerns reports whether a header may announce a limit. It rejects nearly all other
+// headers.
 func concerns(key string) bool {
 	if len(key) < len("RateLimit") {
 		return false
@@ -88,12 +90,12 @@ type reader struct {
 	header http.Header
 	clock  func() time.Time
 	made   time.Time
-	groups [MostRead]group // in their order
-	n      int             // of groups
-	whole  [none]string    // what is of all groups
+	groups [MostRead]group // sorted
+	n      int             // the number of groups
+	whole  [none]string    // the fields that belong to all groups
 }
 
-// now returns when the response was made, on the clock of its resets.
+// now returns when the response was generated, on the clock of its resets.
 func (r *reader) now() time.Time {
 	if r.made.IsZero() {
 		ok := false
@@ -107,14 +109,14 @@ func (r *reader) now() time.Time {
 	return r.made
 }
 
-// A dialect is where the names of a service's headers begin.
+// A dialect is the prefix that a service's headers have in common.
 type dialect int
 
 const (
-	standard  dialect = iota // RateLimit-Remaining and its kind
-	extension                // X-RateLimit-Remaining and its kind, also X-Rate-Limit-
-	vendor                   // X-Vendor-RateLimit-Remaining and its kind
-	anthropic                // Anthropic-RateLimit-Requests-Remaining and its kind
+	standard  dialect = iota // as in RateLimit-Remaining
+	extension                // as in X-RateLimit-Remaining and X-Rate-Limit-Remaining
+	vendor                   // as in X-Vendor-RateLimit-Remaining
+	anthropic                // as in Anthropic-RateLimit-Requests-Remaining
 )
 
 // A field is a part of a limit that has its own header.
@@ -128,17 +130,17 @@ const (
 	usage
 	length // in milliseconds
 
-	// Of all groups.
+	// These belong to all groups.
 	current // RateLimit
 	policy  // RateLimit-Policy
 	calls   // Shopify's
-	name    // X-RateLimit-Resource and its kind
+	name    // X-RateLimit-Resource and similar ones
 	none
 
 	fields = current
 )
 
-// fieldOf returns the field that a word of a header's name is.
+// fieldOf returns the field that a word in a header's name denotes.
 func fieldOf(word string) field {
 	switch word {
 	case "limit", "max":
@@ -155,22 +157,22 @@ func fieldOf(word string) field {
 	return none
 }
 
-// A group is the headers of one limit.
+// A group has the headers of one limit.
 type group struct {
 	dialect dialect
 	kind    string // lower case; "" if the headers have none
 	values  [fields]string
 }
 
-// A place is what a header is of.
+// A place is the group and the field that a header belongs to.
 type place struct {
 	dialect dialect
 	field   field
 	kind    string // lower case
 }
 
-// usual returns the places of usual headers, where they are found faster than by
-// placeOf.
+// usual returns the places of common headers, which are found faster in the map than
+// by placeOf.
 var usual = sync.OnceValue(func() map[string]place {
 	all := make(map[string]place)
 	for _, key := range strings.Fields(`Ratelimit Ratelimit-Policy Ratelimit-F X-Ratelimit-F X-Rate-Limit-F
@@ -186,7 +188,7 @@ var usual = sync.OnceValue(func() map[string]place {
 	return all
 })
 
-// placeOf returns the place of a header by its name.
+// placeOf returns the place of a header from its name.
 func placeOf(key string) place {
 	key = strings.ToLower(key)
 	switch key {
@@ -221,13 +223,13 @@ func placeOf(key string) place {
 			p.field = none
 		}
 	}
-	if strings.Contains(p.kind, "concurren") || p.field == name && p.kind != "" { // that is none of these limits
+	if strings.Contains(p.kind, "concurren") || p.field == name && p.kind != "" { // not a limit of this sort
 		p.field = none
 	}
 	return p
 }
 
-// choose takes one of several spellings of a header, whatever their order.
+// choose keeps one of several spellings of a header, independent of their order.
 func choose(old *string, values []string) {
 	value := values[0]
 	if len(values) > 1 {
@@ -238,9 +240,9 @@ func choose(old *string, values []string) {
 	}
 }
 
-// split splits what follows rate limit in the name of a header into its field, which
-// is its last word or else the first that is one, and the other words, which are the
-// kind.
+// split splits the part of a header's name after "rate limit" into a field and
+// a kind. The field is the last word or, if that is not a field, the first word that
+// is. The other words are the kind.
 func split(rest string) (f field, kind string) {
 	last := strings.LastIndexByte(rest, '-') + 1
 	if f := fieldOf(rest[last:]); f < fields {
@@ -268,8 +270,8 @@ func split(rest string) (f field, kind string) {
 	return none, ""
 }
 
-// group returns the group of that kind, or nil: of too many, the first in their
-// order remain.
+// group returns the group of a dialect and kind, and adds it if necessary. If there
+// are too many groups, those that sort first are kept, and group may return nil.
 func (r *reader) group(d dialect, kind string) *group {
 	i := 0
 	for i < r.n && (r.groups[i].dialect < d || r.groups[i].dialect == d && r.groups[i].kind < kind) {
@@ -287,7 +289,7 @@ func (r *reader) group(d dialect, kind string) *group {
 	return g
 }
 
-// windowOf returns the window that a kind is of by its last word.
+// windowOf returns the window that the last word of a kind denotes.
 func windowOf(kind string) (window time.Duration, ok bool) {
 	switch kind[strings.LastIndexByte(kind, '-')+1:] {
 	case "second", "secondly":
@@ -302,7 +304,7 @@ func windowOf(kind string) (window time.Duration, ok bool) {
 	return 0, false
 }
 
-// append appends the limits of a group.
+// append appends the limits in a group.
 func (r *reader) append(limits []Limit, g *group) []Limit {
 	l := Limit{Name: join(r.whole[name], g.kind), Reset: -1}
 	window, at := time.Duration(0), 0
@@ -345,7 +347,7 @@ func (r *reader) append(limits []Limit, g *group) []Limit {
 	return add(limits, l)
 }
 
-// shared returns the reset of a dialect whose limits share one, or "".
+// shared returns the reset that the limits of a dialect share, or "".
 func (r *reader) shared(d dialect) string {
 	i := slices.IndexFunc(r.groups[:r.n], func(g group) bool { return g.dialect == d })
 	if g := &r.groups[i]; g.kind == "" && g.values[remaining] == "" && g.values[usage] == "" {
@@ -354,8 +356,8 @@ func (r *reader) shared(d dialect) string {
 	return ""
 }
 
-// appendNamed appends limits whose names are in the value, as those of Azure's
-// resource providers: a/b;107,a/c;587.
+// appendNamed appends the limits that a value names, like those of Azure's resource
+// providers: a/b;107,a/c;587.
 func appendNamed(limits []Limit, value string) []Limit {
 	for text := range strings.SplitSeq(value, ",") {
 		name, left, _ := strings.Cut(text, ";")
@@ -366,8 +368,8 @@ func appendNamed(limits []Limit, value string) []Limit {
 	return limits
 }
 
-// appendUsed appends limits of which is announced what was used of a quarter of an
-// hour and of a day, as Strava does.
+// appendUsed appends two limits whose usage is announced, for a quarter of an hour
+// and for a day, as Strava does.
 func (g *group) appendUsed(limits []Limit, name string, now time.Time) []Limit {
 	for i, window := range []time.Duration{15 * time.Minute, 24 * time.Hour} {
 		used, ok := nth(g.values[usage], i)
@@ -382,12 +384,13 @@ func (g *group) appendUsed(limits []Limit, name string, now time.Time) []Limit {
 	return limits
 }
 
-// untilNext returns how long it is until the next such window of UTC begins.
+// untilNext returns the time until the next window begins. Windows are aligned to
+// UTC.
 func untilNext(window time.Duration, now time.Time) time.Duration {
 	return now.Truncate(window).Add(window).Sub(now)
 }
 
-// join joins two names.
+// join joins two names with a slash. Either may be empty.
 func join(a, b string) string {
 	switch "" {
 	case a:
@@ -398,9 +401,9 @@ func join(a, b string) string {
 	return a + "/" + b
 }
 
-// least returns the lowest of the first numbers of a value, the window that is said
-// with it, as Docker Hub does, and its place, which is negative if there is none.
-// Nothing left of a quota of 0 means that there is no limit, as Brave documents.
+// least returns the lowest of the first MostRead numbers in a value, the window that
+// follows it in Docker Hub's format, and its index, or -1 if there is no number. It
+// skips a 0 whose quota is 0, which means that there is no limit, as Brave documents.
 func least(value, quotas string) (n float64, window time.Duration, at int) {
 	if n, ok := number(value); ok && n > 0 {
 		return n, 0, 0
@@ -428,7 +431,7 @@ func least(value, quotas string) (n float64, window time.Duration, at int) {
 	return n, window, at
 }
 
-// nth returns the number at that place of a value, or the first if there are fewer.
+// nth returns the number at an index of a value, or the first one if there are fewer.
 func nth(value string, place int) (n float64, ok bool) {
 	if n, ok = number(value); ok || value == "" {
 		return n, ok
@@ -437,8 +440,8 @@ func nth(value string, place int) (n float64, ok bool) {
 	return number(text)
 }
 
-// nthText returns the text at that place of a value, or the first if there are
-// fewer. A date, which has a comma, is one text.
+// nthText returns the text at an index of a value, or the first one if there are
+// fewer. A date counts as one text, although it has a comma.
 func nthText(value string, place int) string {
 	first, rest, isList := strings.Cut(strings.TrimSpace(value), ",")
 	if !isList || first != "" && isLetter(first[0]) {
@@ -454,9 +457,9 @@ func nthText(value string, place int) string {
 	return strings.TrimSpace(text)
 }
 
-// add adds a limit unless it makes no sense. Of two of one name, the stricter counts.
-// One without a name may be there under the name that RateLimit gives it. One
-// without a reset counts as a bucket.
+// add adds a limit if it is valid. If two limits have the same name, the stricter one
+// counts. A limit without a name is skipped if one with the same values has a name,
+// from RateLimit. A limit without a reset counts as a bucket.
 func add(limits []Limit, l Limit) []Limit {
 	if !l.valid() {
 		return limits
@@ -480,7 +483,7 @@ func add(limits []Limit, l Limit) []Limit {
 // invalid is the invalid Limit.
 var invalid = Limit{Remaining: -1}
 
-// callLimit reads 32/40: how much is used, and of how much.
+// callLimit parses 32/40, which means that 32 of 40 units are used.
 func callLimit(text string) Limit {
 	before, after, ok := strings.Cut(text, "/")
 	used, ok1 := number(before)
@@ -491,7 +494,8 @@ func callLimit(text string) Limit {
 	return Limit{Quota: all, Remaining: all - used, Reset: -1}
 }
 
-// number reads a number that is not negative. Most other texts cost nothing.
+// number parses a number that is not negative. It rejects most other texts without
+// allocating.
 func number(text string) (n float64, ok bool) {
 	text = strings.TrimSpace(text)
 	exact := len(text) <= 15

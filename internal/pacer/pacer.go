@@ -1,6 +1,6 @@
-// Package pacer decides when a request may be sent to a service that throttles:
-// at the rate of a law of package pacing, or of the lease of a process among
-// many, and not before every limit that the service announces has room for it.
+// Package pacer decides when a request may be sent to a service that throttles: at
+// the rate of a law of package pacing or of a lease, and when every limit that the
+// service announces has room for it.
 package pacer
 
 import (
@@ -32,10 +32,10 @@ type Config struct {
 	MinRate, MinCapacity           float64
 	Interval                       time.Duration // of measurements
 	Limits                         bool          // responses announce limits
-	Reserve                        float64       // the part of each limit that is left to others
-	Cost                           Cost          // nil: learned
-	FailFast                       bool          // nobody waits
-	MaxWait                        time.Duration // the longest wait that is begun; 0: any that ends before the deadline
+	Reserve                        float64       // the fraction of each limit that is left to other clients
+	Cost                           Cost          // nil means that costs are learned
+	FailFast                       bool          // no attempt waits
+	MaxWait                        time.Duration // the longest wait; 0 means that only the deadline limits it
 }
 
 // NewLaw returns another law, on a clock whose zero is start.
@@ -51,8 +51,8 @@ func (c Config) newLaw(start time.Time) pacing.Adopter {
 }
 
 // A Pacer hands out send tokens, first come first served. Before the first
-// throttling response, announced limit or lease nobody needs one. It is safe
-// for concurrent use.
+// throttling response, announced limit or lease, requests need no token. A Pacer is
+// safe for concurrent use.
 type Pacer struct {
 	config     Config                   // written once
 	start      time.Time                // zero of the bucket's clock; written once
@@ -86,9 +86,9 @@ func New(c Config) *Pacer {
 // TakesTokens reports whether a request needs a token.
 func (p *Pacer) TakesTokens() bool { return p.limiting.Load() || p.announcing.Load() }
 
-// Take takes the token of one request if it is there and nobody waits for it.
-// The Pacer must take tokens. It returns the send time for the outcome, and
-// reads the clock once.
+// Take takes a token for one request, if there is one and no other request waits for
+// it. It must not be called unless TakesTokens returns true. Take returns the send
+// time, by which the outcome is reported. It reads the clock once.
 func (p *Pacer) Take(req announced.Request) (sent time.Duration, ok bool) {
 	now, ok := p.bucket.TakeNow(1, req)
 	if ok {
@@ -155,7 +155,7 @@ func (p *Pacer) begins() {
 }
 
 // Line returns how many callers wait for a token, and how long a new one would
-// wait at the present rate.
+// wait at the current rate.
 func (p *Pacer) Line() (waiting int, expected time.Duration) {
 	if !p.TakesTokens() {
 		return 0, 0
@@ -163,7 +163,7 @@ func (p *Pacer) Line() (waiting int, expected time.Duration) {
 	return p.bucket.Line(1)
 }
 
-// Tokens returns how many tokens are saved up.
+// Tokens returns how many tokens are in the bucket.
 func (p *Pacer) Tokens() float64 { return p.bucket.Tokens() }
 
 // notLimited is the send time of an attempt that took no token, unless many
@@ -195,7 +195,7 @@ func (p *Pacer) needsSendTime() bool {
 	return p.config.Scaled || p.leased != nil || p.announcing.Load()
 }
 
-// Update counts the outcome of the request with that send time, which ends it.
+// Update counts the outcome of the request that was sent at sent, and ends it.
 func (p *Pacer) Update(sent time.Duration, throttled bool) {
 	p.Settle(sent, true)
 	p.Count(sent, throttled)
@@ -204,8 +204,7 @@ func (p *Pacer) Update(sent time.Duration, throttled bool) {
 // UpdateNow is Update for a request that was sent just now.
 func (p *Pacer) UpdateNow(throttled bool) { p.updateLatest(p.SendTime(), throttled) }
 
-// UpdateSent is Update for a caller who knows only about when the request was
-// sent.
+// UpdateSent is Update for a caller that knows the send time only approximately.
 func (p *Pacer) UpdateSent(sent time.Time, throttled bool) {
 	p.updateLatest(sent.Sub(p.start), throttled)
 }
