@@ -19,7 +19,6 @@ package announced
 
 import (
 	"iter"
-	"net/http"
 	"slices"
 	"time"
 )
@@ -216,12 +215,6 @@ func (l *Ledger) settle(r *record, used bool) {
 	}
 	r.settled, r.Request = true, Request{}
 	l.sent.trim()
-}
-
-// Free reports whether a response shows that the service did not count its
-// request: one that was not modified (RFC 9110), and one that a cache gave.
-func Free(status int, header http.Header) bool {
-	return status == http.StatusNotModified || FromCache(header)
 }
 
 // An Answer is what a response says of the limits.
