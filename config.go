@@ -119,13 +119,6 @@ type config struct {
 
 // resolve returns the config. The first call makes it.
 func (t *Transport) resolve() (*config, error) {
-	if c := t.config.Load(); c != nil {
-		return c, nil
-	}
-	return t.makeConfig()
-}
-
-func (t *Transport) makeConfig() (*config, error) {
 	t.resolving.Lock()
 	defer t.resolving.Unlock()
 	if c := t.config.Load(); c != nil {

@@ -275,12 +275,15 @@ type retrying = retrier.Always
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	c, err := t.resolve()
-	if err != nil {
-		if req.Body != nil {
-			req.Body.Close()
+	c := t.config.Load()
+	if c == nil {
+		var err error
+		if c, err = t.resolve(); err != nil {
+			if req.Body != nil {
+				req.Body.Close()
+			}
+			return nil, err
 		}
-		return nil, err
 	}
 	var f fastPath
 	if c.fastPathAllowed {

@@ -95,21 +95,15 @@ func (s *store) settle(ctx context.Context, changes []*change) (map[int64]commit
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.db.QueryContext(ctx, s.settleQuery(), string(raw))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	made := make(map[int64]committed, len(changes))
-	for rows.Next() {
+	err = s.each(ctx, s.db, func(rows *sql.Rows) error {
 		var id int64
 		var row committed
-		if err := rows.Scan(&id, &row.state, &row.next, &row.done, &row.alone); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&id, &row.state, &row.next, &row.done, &row.alone)
 		made[id] = row
-	}
-	return made, rows.Err()
+		return err
+	}, s.settleQuery(), string(raw))
+	return made, err
 }
 
 // settleQuery returns the statement of settle. All times are by the store's
@@ -127,7 +121,7 @@ func (s *store) settleQuery() string {
 			value -> 'record' AS record FROM json_each($1)) AS o`
 		merged, state = `jsonb_patch(`+meta+`, o.record)`, ``
 	}
-	return s.query(fmt.Sprintf(`
+	return fmt.Sprintf(`
 		UPDATE river_job SET
 			state = (CASE WHEN o.final OR (%[1]s) ->> 'cancel_attempted_at' IS NULL THEN o.state ELSE 'cancelled' END)%[2]s,
 			finalized_at = CASE WHEN o.final OR (%[1]s) ->> 'cancel_attempted_at' IS NOT NULL THEN %[3]s END,
@@ -139,5 +133,5 @@ func (s *store) settleQuery() string {
 			THEN river_job.state IN ('running', 'available', 'scheduled', 'retryable', 'discarded')
 			ELSE river_job.state = 'running' AND river_job.attempt = o.attempt END
 		RETURNING river_job.id, river_job.state, river_job.scheduled_at, river_job.finalized_at, %[7]s`,
-		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows, s.aloneUntil()))
+		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows, s.aloneUntil())
 }

@@ -180,16 +180,13 @@ func (s *store) noteSuccesses(ctx context.Context, all []success) error {
 // no delivery waits, runs or is dead.
 func (s *store) forget(ctx context.Context) error {
 	has := func(index, condition string) string {
-		jobs := `river_job`
-		if s.sqlite && index != "" {
-			jobs += ` INDEXED BY ` + index
-		}
-		return fmt.Sprintf(`EXISTS (SELECT 1 FROM %s WHERE %s AND %s = deliveryqueue_endpoint.endpoint)`, jobs, condition, s.endpoint())
+		return fmt.Sprintf(`EXISTS (SELECT 1 FROM %s WHERE %s AND %s = deliveryqueue_endpoint.endpoint)`,
+			s.jobsBy(index), condition, s.endpoint())
 	}
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
 		DELETE FROM deliveryqueue_endpoint WHERE used_at < %[1]s - $1 AND next_at < %[1]s AND alone_until < %[1]s AND paused_at = 0
 			AND (failing_since = 0 AND disabled_at = 0 OR NOT %s AND NOT %s AND NOT %s)`, s.micros(),
-		has("deliveryqueue_due", s.available()), has("deliveryqueue_aside", aside), has("", isRunning))), keepEndpoint.Microseconds())
+		has(dueIndex, s.available()), has(asideIndex, aside), has("", isRunning))), keepEndpoint.Microseconds())
 	return err
 }
 

@@ -33,10 +33,7 @@ type Endpoint struct {
 // million deliveries take about half a second, during which the work goes on.
 func (q *Queue) Endpoints(ctx context.Context) ([]Endpoint, error) {
 	all, err := q.store.endpoints(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("deliveryqueue: Endpoints: %w", err)
-	}
-	return all, nil
+	return all, errorOf("Endpoints", err)
 }
 
 func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
@@ -68,13 +65,13 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 		return nil
 	}
 	for index, condition := range map[string]string{
-		"deliveryqueue_due": s.available(), "deliveryqueue_aside": aside, "": isRunning,
+		dueIndex: s.available(), asideIndex: aside, "": isRunning,
 	} {
-		if err := s.each(ctx, count, s.countQuery(index, condition)); err != nil {
+		if err := s.each(ctx, s.reading, count, s.countQuery(index, condition)); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.each(ctx, func(rows *sql.Rows) error {
+	if err := s.each(ctx, s.reading, func(rows *sql.Rows) error {
 		var name string
 		var next, failing, disabled, paused int64
 		if err := rows.Scan(&name, &next, &failing, &disabled, &paused); err != nil {
@@ -110,12 +107,8 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 // countQuery returns the statement that counts the jobs that meet a condition,
 // which is that of an index or, if that is "", of few jobs.
 func (s *store) countQuery(index, condition string) string {
-	jobs := `river_job`
-	if s.sqlite && index != "" {
-		jobs += ` INDEXED BY ` + index // SQLite would read the rows
-	}
 	return fmt.Sprintf(`SELECT %[1]s, state, count(*), min(id) FROM %[2]s WHERE %[3]s GROUP BY %[1]s, state`,
-		s.endpoint(), jobs, condition)
+		s.endpoint(), s.jobsBy(index), condition) // without the index, SQLite would read the rows
 }
 
 // setOldest sets when the deliveries with these IDs were enqueued.
@@ -126,7 +119,7 @@ func (s *store) setOldest(ctx context.Context, byURL map[string]*Endpoint, oldes
 		ids, byID[id] = append(ids, id), byURL[name]
 	}
 	for chunk := range slices.Chunk(ids, pageSize) {
-		if err := s.each(ctx, func(rows *sql.Rows) error {
+		if err := s.each(ctx, s.reading, func(rows *sql.Rows) error {
 			var id int64
 			var at storedTime
 			err := rows.Scan(&id, &at)
@@ -139,21 +132,6 @@ func (s *store) setOldest(ctx context.Context, byURL map[string]*Endpoint, oldes
 		}
 	}
 	return nil
-}
-
-// each calls f for each row of a query.
-func (s *store) each(ctx context.Context, f func(*sql.Rows) error, query string) error {
-	rows, err := s.reading.QueryContext(ctx, query)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }
 
 // Pause makes the deliveries to an endpoint wait, in all processes, until Resume.
@@ -169,10 +147,7 @@ func (q *Queue) Pause(ctx context.Context, endpoint string) error {
 			ON CONFLICT (endpoint) DO UPDATE SET paused_at = CASE WHEN own.paused_at > 0 THEN own.paused_at ELSE %[1]s END`,
 			q.store.micros())), name)
 	}
-	if err != nil {
-		return fmt.Errorf("deliveryqueue: Pause: %w", err)
-	}
-	return nil
+	return errorOf("Pause", err)
 }
 
 // Resume ends a Pause of the endpoint. It also enables an endpoint that
@@ -184,11 +159,8 @@ func (q *Queue) Resume(ctx context.Context, endpoint string) error {
 			`UPDATE deliveryqueue_endpoint SET paused_at = 0, disabled_at = 0, failing_since = 0, alone_until = 0 WHERE endpoint = $1`),
 			name)
 	}
-	if err != nil {
-		return fmt.Errorf("deliveryqueue: Resume: %w", err)
-	}
 	q.asked.give()
-	return nil
+	return errorOf("Resume", err)
 }
 
 // parseEndpoint checks and normalizes an endpoint.

@@ -2,6 +2,7 @@ package deliveryqueue
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,17 +33,14 @@ func plan(t *testing.T, q *Queue, statement string, params ...any) string {
 	if q.store.sqlite {
 		explain, columns = "EXPLAIN QUERY PLAN ", 4
 	}
-	rows, err := q.store.db.QueryContext(t.Context(), explain+statement, params...)
-	check(t, err)
-	defer rows.Close()
 	var steps []string
-	for rows.Next() {
+	check(t, q.store.each(t.Context(), q.store.db, func(rows *sql.Rows) error {
 		var step string
 		row := []any{new(any), new(any), new(any), &step}
-		check(t, rows.Scan(row[len(row)-columns:]...))
+		err := rows.Scan(row[len(row)-columns:]...)
 		steps = append(steps, step)
-	}
-	check(t, rows.Err())
+		return err
+	}, explain+statement, params...))
 	return strings.Join(steps, "\n")
 }
 
@@ -56,7 +54,7 @@ func TestOutcomeIsCommittedByNumber(t *testing.T) {
 	if !strings.Contains(text, "SEARCH river_job USING INTEGER PRIMARY KEY") || strings.Contains(text, "INDEX river_job") {
 		t.Errorf("the plan is\n%s", text)
 	}
-	conditions := map[string]string{"deliveryqueue_due": q.store.available(), "deliveryqueue_aside": aside}
+	conditions := map[string]string{dueIndex: q.store.available(), asideIndex: aside}
 	for index, condition := range conditions {
 		if text := plan(t, q, q.store.countQuery(index, condition)); text != "SCAN river_job USING INDEX "+index {
 			t.Errorf("the plan is\n%s", text)
@@ -81,9 +79,9 @@ func TestFetchUsesItsIndex(t *testing.T) {
 		execute(t, q.store.db, `UPDATE river_job SET state = 'available', finalized_at = NULL`)
 		for name, text := range map[string]string{
 			"due":  plan(t, q, q.store.dueQuery(10), "", ""),
-			"take": plan(t, q, q.store.query(q.store.takeQuery()), `[{"endpoint": "http://endpoint.test", "n": 3}]`, "me"),
+			"take": plan(t, q, q.store.takeQuery(), `[{"endpoint": "http://endpoint.test", "n": 3}]`, "me"),
 		} {
-			if !strings.Contains(text, "deliveryqueue_due") || strings.Contains(text, "river_job_prioritized") ||
+			if !strings.Contains(text, dueIndex) || strings.Contains(text, "river_job_prioritized") ||
 				strings.Contains(text, "Seq Scan on river_job") || strings.Contains(text, "SCAN river_job") {
 				t.Errorf("the plan of %s is\n%s", name, text)
 			}

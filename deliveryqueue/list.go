@@ -189,19 +189,13 @@ func (q *Queue) list(ctx context.Context, f Filter, yield func(Delivery, error) 
 
 // ids returns the IDs that a statement returns.
 func (s *store) ids(ctx context.Context, db *sql.DB, statement string, params []any) (ids []int64, err error) {
-	rows, err := db.QueryContext(ctx, s.query(statement), params...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = s.each(ctx, db, func(rows *sql.Rows) error {
 		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&id)
 		ids = append(ids, id)
-	}
-	return ids, rows.Err()
+		return err
+	}, statement, params...)
+	return ids, err
 }
 
 // idList returns the IDs as an SQL list.
@@ -215,20 +209,12 @@ func idList(ids []int64) string {
 
 // page reads deliveries into memory, so that the caller can use the store while
 // List yields them.
-func (q *Queue) page(ctx context.Context, ids []int64) ([]Delivery, error) {
+func (q *Queue) page(ctx context.Context, ids []int64) (page []Delivery, err error) {
 	text := "metadata"
 	if q.store.sqlite {
 		text = "json(" + q.store.metadata() + ")"
 	}
-	rows, err := q.store.reading.QueryContext(ctx, fmt.Sprintf(
-		`SELECT id, state, %s, created_at, scheduled_at, finalized_at, %s FROM river_job WHERE id IN %s ORDER BY id`,
-		text, q.store.aloneUntil(), idList(ids)))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var page []Delivery
-	for rows.Next() {
+	err = q.store.each(ctx, q.store.reading, func(rows *sql.Rows) error {
 		var (
 			d     Delivery
 			state string
@@ -237,7 +223,7 @@ func (q *Queue) page(ctx context.Context, ids []int64) ([]Delivery, error) {
 			alone sql.NullInt64
 		)
 		if err := rows.Scan(&d.ID, &state, &meta, &times[0], &times[1], &times[2], &alone); err != nil {
-			return nil, err
+			return err
 		}
 		d.State = stateOf(rivertype.JobState(state))
 		d.Enqueued, d.Ended = times[0].Time, times[2].Time
@@ -251,8 +237,10 @@ func (q *Queue) page(ctx context.Context, ids []int64) ([]Delivery, error) {
 			}
 		}
 		page = append(page, d)
-	}
-	return page, rows.Err()
+		return nil
+	}, fmt.Sprintf(`SELECT id, state, %s, created_at, scheduled_at, finalized_at, %s FROM river_job WHERE id IN %s ORDER BY id`,
+		text, q.store.aloneUntil(), idList(ids)))
+	return page, err
 }
 
 // A storedTime is a time, or zero for NULL. In SQLite, another program may have
@@ -299,29 +287,19 @@ type Stats struct{ Waiting, Running, Delivered, Dead, Canceled int }
 // about 0.3 s in SQLite. Ask Empty for whether any are left.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
-	rows, err := q.store.reading.QueryContext(ctx, q.store.query(
-		`SELECT state, count(*) FROM river_job WHERE queue = $1 GROUP BY state`), queueName)
-	if err != nil {
-		return s, fmt.Errorf("deliveryqueue: Stats: %w", err)
-	}
-	defer rows.Close()
 	counts := map[State]*int{
 		Waiting: &s.Waiting, Running: &s.Running, Delivered: &s.Delivered, Dead: &s.Dead, Canceled: &s.Canceled,
 	}
-	for rows.Next() {
+	err := q.store.each(ctx, q.store.reading, func(rows *sql.Rows) error {
 		var state string
 		var n int
-		if err := rows.Scan(&state, &n); err != nil {
-			return s, fmt.Errorf("deliveryqueue: Stats: %w", err)
-		}
+		err := rows.Scan(&state, &n)
 		if count, ok := counts[stateOf(rivertype.JobState(state))]; ok {
 			*count += n
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return s, fmt.Errorf("deliveryqueue: Stats: %w", err)
-	}
-	return s, nil
+		return err
+	}, `SELECT state, count(*) FROM river_job WHERE queue = $1 GROUP BY state`, queueName)
+	return s, errorOf("Stats", err)
 }
 
 // Empty reports whether no delivery waits, not even for a retry, and none is being
@@ -335,8 +313,5 @@ func (q *Queue) Empty(ctx context.Context) (bool, error) {
 	err := q.store.reading.QueryRowContext(ctx, q.store.query(fmt.Sprintf(
 		`SELECT EXISTS (SELECT 1 FROM river_job WHERE queue = $1 AND state IN (%s))`, strings.Join(names, ", "))),
 		queueName).Scan(&found)
-	if err != nil {
-		return false, fmt.Errorf("deliveryqueue: Empty: %w", err)
-	}
-	return !found, nil
+	return err == nil && !found, errorOf("Empty", err)
 }

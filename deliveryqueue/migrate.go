@@ -82,8 +82,8 @@ func (s *store) addIndexes(ctx context.Context) error {
 		exists = `SELECT count(*) FROM sqlite_master WHERE name = $1`
 	}
 	for name, index := range map[string]string{
-		"deliveryqueue_due":   `, scheduled_at, id) WHERE ` + s.available(),
-		"deliveryqueue_aside": `, state, id) WHERE ` + aside,
+		dueIndex:   `, scheduled_at, id) WHERE ` + s.available(),
+		asideIndex: `, state, id) WHERE ` + aside,
 	} {
 		var have int
 		if err := s.db.QueryRowContext(ctx, s.query(exists), name).Scan(&have); err != nil {
@@ -184,22 +184,16 @@ func (s *store) renameEndpoints(ctx context.Context, tx *sql.Tx) error {
 
 // renames returns the endpoints in the store that have another name now.
 func (s *store) renames(ctx context.Context, tx *sql.Tx) (all []rename, err error) {
-	rows, err := tx.QueryContext(ctx, s.query(fmt.Sprintf(
-		`SELECT %s FROM river_job WHERE queue = $1 UNION SELECT endpoint FROM deliveryqueue_endpoint`, s.endpoint())), queueName)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = s.each(ctx, tx, func(rows *sql.Rows) error {
 		var r rename
-		if err := rows.Scan(&r.Old); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&r.Old)
 		if r.New = renamed(r.Old); r.New != r.Old {
 			all = append(all, r)
 		}
-	}
-	return all, rows.Err()
+		return err
+	}, fmt.Sprintf(`SELECT %s FROM river_job WHERE queue = $1 UNION SELECT endpoint FROM deliveryqueue_endpoint`, s.endpoint()),
+		queueName)
+	return all, err
 }
 
 func ignoreDone(err error) error {

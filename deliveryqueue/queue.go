@@ -68,3 +68,11 @@ func Open(ctx context.Context, store string, config Config) (*Queue, error) {
 // Close closes the store. Call it after each Run has returned. Deliveries stay
 // in the store.
 func (q *Queue) Close() error { return q.store.close() }
+
+// errorOf returns err as the error of an exported method, or nil.
+func errorOf(method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("deliveryqueue: %s: %w", method, err)
+}

@@ -74,10 +74,7 @@ func (q *Queue) CancelAll(ctx context.Context, f Filter) (n int, err error) {
 			finalized_at = CASE WHEN state <> 'running' THEN %[2]s END,
 			metadata = CASE WHEN state = 'running' THEN %[3]s ELSE metadata END`, state, now, marked),
 		`state NOT IN ('cancelled', 'completed')`)
-	if err != nil {
-		return n, fmt.Errorf("deliveryqueue: CancelAll: %w", err)
-	}
-	return n, nil
+	return n, errorOf("CancelAll", err)
 }
 
 // dropDeadLetter cancels a dead letter. It returns an error if the delivery is

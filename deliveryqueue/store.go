@@ -274,6 +274,35 @@ func (s *store) query(text string) string {
 	return text
 }
 
+// A querier is a database or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, query string, params ...any) (*sql.Rows, error)
+}
+
+// each calls f for each row of a query.
+func (s *store) each(ctx context.Context, in querier, f func(*sql.Rows) error, query string, params ...any) error {
+	rows, err := in.QueryContext(ctx, s.query(query), params...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// jobsBy returns the table of jobs, which SQLite is to read by an index, "" for
+// one of its choice.
+func (s *store) jobsBy(index string) string {
+	if s.sqlite && index != "" {
+		return `river_job INDEXED BY ` + index
+	}
+	return `river_job`
+}
+
 // after returns an SQL expression for the time that many seconds from now by
 // the store's clock, which all processes share, in River's format.
 func (s *store) after(seconds string) string {

@@ -11,9 +11,14 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
+// The indexes of this package. SQLite would choose others for some queries.
+const (
+	dueIndex   = `deliveryqueue_due`
+	asideIndex = `deliveryqueue_aside`
+)
+
 // available returns the SQL condition of the jobs that fetch takes when they are
-// due, and endpoint the expression of a job's endpoint. The index
-// deliveryqueue_due has both. PostgreSQL cannot see through the CASE: by
+// due, and endpoint the expression of a job's endpoint. dueIndex has both. PostgreSQL cannot see through the CASE: by
 // statistics that are a minute old, in which few jobs are available, it would use
 // River's index, and sort all that are available now for each endpoint.
 func (s *store) available() string {
@@ -24,8 +29,8 @@ func (s *store) available() string {
 	return `CASE WHEN ` + condition + ` THEN true ELSE false END`
 }
 
-// aside is the condition of the jobs in the index deliveryqueue_aside: those that
-// wait for their time, and the dead letters.
+// aside is the condition of the jobs in asideIndex: those that wait for their
+// time, and the dead letters.
 const aside = `state IN ('discarded', 'retryable', 'scheduled') AND queue = '` + queueName + `'`
 
 const isRunning = `state = 'running' AND queue = '` + queueName + `'`
@@ -46,21 +51,15 @@ func (s *store) dueLately(ctx context.Context, limit int) ([]candidate, error) {
 	return s.candidates(ctx, s.latelyQuery(limit))
 }
 
-func (s *store) candidates(ctx context.Context, query string, params ...any) ([]candidate, error) {
-	rows, err := s.looking.QueryContext(ctx, query, params...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var all []candidate
-	for rows.Next() {
+func (s *store) candidates(ctx context.Context, query string, params ...any) (all []candidate, err error) {
+	err = s.each(ctx, s.looking, func(rows *sql.Rows) error {
 		c := candidate{turns: math.MaxInt}
 		var perSecond, wait int64
 		var failing sql.NullInt64
 		if err := rows.Scan(
 			&c.Endpoint, &perSecond, &wait, &failing, &c.health.disabled, &c.due,
 		); err != nil {
-			return nil, err
+			return err
 		}
 		if failing.Valid {
 			c.health.failing = time.Now().Add(-time.Duration(failing.Int64) * time.Microsecond)
@@ -75,16 +74,16 @@ func (s *store) candidates(ctx context.Context, query string, params ...any) ([]
 			c.turns = 1 + int(max(early-c.wait, 0)*time.Duration(perSecond)/time.Second)
 		}
 		all = append(all, c)
-	}
-	return all, rows.Err()
+		return nil
+	}, query, params...)
+	return all, err
 }
 
 // dueQuery returns the statement of due.
 func (s *store) dueQuery(limit int) string {
 	// The recursion skips from one endpoint to the next in the index, so its cost
 	// depends on the number of endpoints, not of deliveries.
-	jobs, _ := s.dueParts()
-	return s.query(fmt.Sprintf(`
+	return fmt.Sprintf(`
 		WITH RECURSIVE walk (endpoint, n) AS (
 			SELECT (SELECT %[1]s FROM %[3]s WHERE %[2]s AND %[1]s > $1 ORDER BY %[1]s LIMIT 1), 1
 			UNION ALL
@@ -92,40 +91,34 @@ func (s *store) dueQuery(limit int) string {
 			FROM walk WHERE walk.endpoint IS NOT NULL AND ($2 = '' OR walk.endpoint < $2) AND n < %[4]d
 		)
 		%[5]s WHERE walk.endpoint IS NOT NULL AND ($2 = '' OR walk.endpoint <= $2) ORDER BY walk.n`,
-		s.endpoint(), s.available(), jobs, limit, s.candidateColumns()))
+		s.endpoint(), s.available(), s.jobsBy(dueIndex), limit, s.candidateColumns())
 }
 
 // latelyQuery returns the statement of dueLately, which goes by River's index.
 func (s *store) latelyQuery(limit int) string {
-	return s.query(fmt.Sprintf(`
+	return fmt.Sprintf(`
 		WITH walk (endpoint) AS (SELECT DISTINCT endpoint FROM (
 			SELECT %[1]s AS endpoint FROM river_job
 			WHERE state = 'available' AND queue = '%[2]s' AND priority = %[3]d AND scheduled_at BETWEEN %[4]s AND %[5]s
 			ORDER BY scheduled_at DESC LIMIT %[6]d) AS lately)
 		%[7]s`,
-		s.endpoint(), queueName, priority, s.after(fmt.Sprint(-step.Seconds())), s.after(`0`), limit, s.candidateColumns()))
-}
-
-// dueParts returns the table of the jobs that are due, and the join of what is
-// known of an endpoint.
-func (s *store) dueParts() (jobs, own string) {
-	if s.sqlite { // for the recursion, it would choose another index
-		return `river_job INDEXED BY deliveryqueue_due`, `LEFT JOIN deliveryqueue_endpoint AS own ON own.endpoint = walk.endpoint`
-	}
-	return `river_job`, `LEFT JOIN LATERAL (SELECT * FROM deliveryqueue_endpoint AS e WHERE e.endpoint = walk.endpoint LIMIT 1) AS own ON true`
+		s.endpoint(), queueName, priority, s.after(fmt.Sprint(-step.Seconds())), s.after(`0`), limit, s.candidateColumns())
 }
 
 // candidateColumns returns the query of the candidates whose endpoints are in
 // walk.
 func (s *store) candidateColumns() string {
-	jobs, own := s.dueParts()
+	own := `LEFT JOIN LATERAL (SELECT * FROM deliveryqueue_endpoint AS e WHERE e.endpoint = walk.endpoint LIMIT 1) AS own ON true`
+	if s.sqlite { // which has no LATERAL
+		own = `LEFT JOIN deliveryqueue_endpoint AS own ON own.endpoint = walk.endpoint`
+	}
 	return fmt.Sprintf(`
 		SELECT walk.endpoint, COALESCE(own.per_second, 0), COALESCE(own.next_at - %[4]s, 0),
 			CASE WHEN own.failing_since > 0 THEN %[4]s - own.failing_since END, COALESCE(own.disabled_at, 0) > 0,
 			NOT COALESCE(%[7]s, false) AND (SELECT scheduled_at FROM %[6]s WHERE %[2]s AND %[1]s = walk.endpoint
 				ORDER BY scheduled_at LIMIT 1) <= %[5]s
 		FROM walk %[3]s`,
-		s.endpoint(), s.available(), own, s.micros(), s.after(`0`), jobs, s.isLeftAlone())
+		s.endpoint(), s.available(), own, s.micros(), s.after(`0`), s.jobsBy(dueIndex), s.isLeftAlone())
 }
 
 // isLeftAlone returns the SQL condition of an endpoint's row, own, that no
@@ -144,16 +137,17 @@ type taken struct {
 
 // take takes deliveries that are due. Since due, another process may have
 // disabled an endpoint, or learned that it is to be left alone.
-func (s *store) take(ctx context.Context, of []candidate, client string) ([]taken, error) {
+func (s *store) take(ctx context.Context, of []candidate, client string) (all []taken, err error) {
 	raw, err := json.Marshal(of)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.db.QueryContext(ctx, s.query(s.takeQuery()), string(raw), client)
-	if err != nil {
-		return nil, err
-	}
-	return readTaken(rows)
+	err = s.each(ctx, s.db, func(rows *sql.Rows) error {
+		t, err := readTaken(rows)
+		all = append(all, t)
+		return err
+	}, s.takeQuery(), string(raw), client)
+	return all, err
 }
 
 // takeQuery returns the statement of take.
@@ -195,24 +189,16 @@ func (s *store) takeQuery() string {
 // maxAttempt is the largest attempt number that River can store.
 const maxAttempt = math.MaxInt16
 
-func readTaken(rows *sql.Rows) (all []taken, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		job := &rivertype.JobRow{
-			Kind: kind, MaxAttempts: crashLimit, Priority: priority, Queue: queueName, State: rivertype.JobStateRunning,
-		}
-		t := taken{job: job}
-		var at, created storedTime
-		if err := rows.Scan(
-			&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &t.endpoint, &t.disabled,
-		); err != nil {
-			return nil, err
-		}
-		job.CreatedAt = created.Time
-		if !at.IsZero() {
-			job.AttemptedAt, job.ScheduledAt = &at.Time, at.Time
-		}
-		all = append(all, t)
+func readTaken(rows *sql.Rows) (taken, error) {
+	job := &rivertype.JobRow{
+		Kind: kind, MaxAttempts: crashLimit, Priority: priority, Queue: queueName, State: rivertype.JobStateRunning,
 	}
-	return all, rows.Err()
+	t := taken{job: job}
+	var at, created storedTime
+	err := rows.Scan(&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &t.endpoint, &t.disabled)
+	job.CreatedAt = created.Time
+	if !at.IsZero() {
+		job.AttemptedAt, job.ScheduledAt = &at.Time, at.Time
+	}
+	return t, err
 }

@@ -73,27 +73,29 @@ func TestLittlesLaw(t *testing.T) {
 
 // What services accept of requests at a constant rate for 100 s.
 func TestServices(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 0))
+	atRandom := simulation{
+		scenario: scenario{random: 0.08}, service: burst(0)(constant(never)), random: rand.New(rand.NewPCG(1, 0)),
+	}
 	tests := []struct {
 		name    string
 		service service
 		rate    float64
 		want    float64 // accepted, per second
 	}{
-		{"token bucket, below the limit", newTokenBucket(constant(100), time.Second), 99, 99},
-		{"token bucket, above the limit", newTokenBucket(constant(100), time.Second), 250, 101}, // 100 at once
-		{"token bucket, low limit", newTokenBucket(constant(0.5), 0), 10, 0.5},
-		{"token bucket, 20/s and then 200/s", newTokenBucket(steps(50*time.Second, 20, 200), 0), 1000, 110},
-		{"nginx, no burst, below the limit", &leakyBucket{limit: constant(100)}, 97, 97},
-		{"nginx, no burst, above the limit", &leakyBucket{limit: constant(100)}, 150, 75}, // every other one
-		{"nginx, every 3.5 ms is every 3 and 4 ms", &leakyBucket{limit: constant(300)}, 2 / 0.007, 1 / 0.007},
-		{"nginx, a burst, above the limit", &leakyBucket{limit: constant(100), burst: 20}, 150, 100.2},
-		{"HAProxy, below the limit", &slidingWindow{limit: constant(100), period: time.Second}, 95, 95},
+		{"token bucket, below the limit", burst(time.Second)(constant(100)), 99, 99},
+		{"token bucket, above the limit", burst(time.Second)(constant(100)), 250, 101}, // 100 at once
+		{"token bucket, low limit", burst(0)(constant(0.5)), 10, 0.5},
+		{"token bucket, 20/s and then 200/s", burst(0)(steps(50*time.Second, 20, 200)), 1000, 110},
+		{"nginx, no burst, below the limit", nginx(0)(constant(100)), 97, 97},
+		{"nginx, no burst, above the limit", nginx(0)(constant(100)), 150, 75}, // every other one
+		{"nginx, every 3.5 ms is every 3 and 4 ms", nginx(0)(constant(300)), 2 / 0.007, 1 / 0.007},
+		{"nginx, a burst, above the limit", nginx(20)(constant(100)), 150, 100.2},
+		{"HAProxy, below the limit", haproxy(time.Second)(constant(100)), 95, 95},
 		// 100 in the first period. Later the two periods always count more.
-		{"HAProxy, twice the limit", &slidingWindow{limit: constant(100), period: time.Second}, 200, 1},
-		{"windows, below the limit", &fixedWindow{limit: constant(100), period: time.Second}, 99, 99},
-		{"windows, twice the limit", &fixedWindow{limit: constant(100), period: time.Second}, 200, 100},
-		{"8 % at random", moodyService{newTokenBucket(constant(never), 0), 0.08, random}, 1000, 920},
+		{"HAProxy, twice the limit", haproxy(time.Second)(constant(100)), 200, 1},
+		{"windows, below the limit", fixed(time.Second)(constant(100)), 99, 99},
+		{"windows, twice the limit", fixed(time.Second)(constant(100)), 200, 100},
+		{"8 % at random", &atRandom, 1000, 920},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

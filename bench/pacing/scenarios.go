@@ -20,7 +20,7 @@ type scenario struct {
 	network time.Duration // of a request and its response
 	latency time.Duration // of a request that is accepted
 	limit   limit
-	serve   func(limit) service
+	serve   newService
 	random  float64 // share of the requests that are throttled before the service sees them
 	others  float64 // requests per second of strangers, at random times
 
@@ -48,26 +48,6 @@ func (s scenario) served(from, to time.Duration) float64 {
 		}
 	}
 	return sum
-}
-
-// burst returns a service with a token bucket.
-func burst(d time.Duration) func(limit) service {
-	return func(l limit) service { return newTokenBucket(l, d) }
-}
-
-// nginx returns a service with a leaky bucket.
-func nginx(burst float64) func(limit) service {
-	return func(l limit) service { return &leakyBucket{limit: l, burst: burst} }
-}
-
-// sliding returns a service with a window that counts what it throttles.
-func sliding(period time.Duration) func(limit) service {
-	return func(l limit) service { return &slidingWindow{limit: l, period: period} }
-}
-
-// fixed returns a service with windows of its own.
-func fixed(period time.Duration) func(limit) service {
-	return func(l limit) service { return &fixedWindow{limit: l, period: period} }
 }
 
 // each returns the callers of n clients.
@@ -149,9 +129,9 @@ func scenarios() []scenario {
 		// Other rate limiters.
 		{name: "nginx, 200/s, no burst", limit: constant(200), serve: nginx(0)},
 		{name: "nginx, 200/s, burst of 20", limit: constant(200), serve: nginx(20)},
-		{name: "HAProxy, 200/s in 1 s", limit: constant(200), serve: sliding(time.Second),
+		{name: "HAProxy, 200/s in 1 s", limit: constant(200), serve: haproxy(time.Second),
 			from: time.Minute, varied: true},
-		{name: "HAProxy, 200/s in 10 s", limit: constant(200), serve: sliding(10 * time.Second), from: time.Minute},
+		{name: "HAProxy, 200/s in 10 s", limit: constant(200), serve: haproxy(10 * time.Second), from: time.Minute},
 		{name: "windows of 1 s, 200/s", limit: constant(200), serve: fixed(time.Second), from: time.Minute},
 		{name: "windows of 60 s, 10/s", limit: constant(10), serve: fixed(time.Minute), clients: each(1, 20),
 			length: 900 * time.Second, from: 120 * time.Second},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"math/rand/v2"
 	"time"
 )
 
@@ -14,6 +13,9 @@ type service interface {
 // A limit is what a service accepts, in requests per second, at a time.
 type limit func(now time.Duration) float64
 
+// A newService returns a service with a limit.
+type newService func(limit) service
+
 // A tokenBucket has room for the requests of burst at the present limit, and
 // for at least one.
 type tokenBucket struct {
@@ -23,8 +25,9 @@ type tokenBucket struct {
 	at     time.Duration
 }
 
-func newTokenBucket(l limit, burst time.Duration) service {
-	return &tokenBucket{limit: l, burst: burst, tokens: max(l(0)*burst.Seconds(), 1)}
+// burst is a service with a token bucket, which is full at first.
+func burst(d time.Duration) newService {
+	return func(l limit) service { return &tokenBucket{limit: l, burst: d, tokens: max(l(0)*d.Seconds(), 1)} }
 }
 
 func (b *tokenBucket) accepts(now time.Duration) bool {
@@ -51,6 +54,10 @@ type leakyBucket struct {
 	at     time.Duration
 }
 
+func nginx(burst float64) newService {
+	return func(l limit) service { return &leakyBucket{limit: l, burst: burst} }
+}
+
 func (b *leakyBucket) accepts(now time.Duration) bool {
 	now = now.Truncate(time.Millisecond)
 	excess := max(b.excess-b.limit(now)*(now-b.at).Seconds()+1, 0)
@@ -69,6 +76,10 @@ type slidingWindow struct {
 	period       time.Duration
 	number       int64 // of the present period
 	count, older float64
+}
+
+func haproxy(period time.Duration) newService {
+	return func(l limit) service { return &slidingWindow{limit: l, period: period} }
 }
 
 func (w *slidingWindow) accepts(now time.Duration) bool {
@@ -92,6 +103,10 @@ type fixedWindow struct {
 	count  float64
 }
 
+func fixed(period time.Duration) newService {
+	return func(l limit) service { return &fixedWindow{limit: l, period: period} }
+}
+
 func (w *fixedWindow) accepts(now time.Duration) bool {
 	if number := int64(now / w.period); number != w.number {
 		w.number, w.count = number, 0
@@ -101,18 +116,6 @@ func (w *fixedWindow) accepts(now time.Duration) bool {
 	}
 	w.count++
 	return true
-}
-
-// A moodyService throttles a share of the requests at random, before another
-// service sees them.
-type moodyService struct {
-	service
-	share  float64
-	random *rand.Rand
-}
-
-func (s moodyService) accepts(now time.Duration) bool {
-	return s.random.Float64() >= s.share && s.service.accepts(now)
 }
 
 // constant returns a limit that does not change.

@@ -39,9 +39,6 @@ func (s scenario) run(seed uint64, law newLaw) figures {
 	m := &simulation{
 		scenario: s, seed: seed, ledger: newLedger(s), service: s.serve(s.limit), random: rand.New(rand.NewPCG(seed, 0)),
 	}
-	if s.random > 0 {
-		m.service = moodyService{m.service, s.random, m.random}
-	}
 	if s.others > 0 {
 		m.nextStranger()
 	}
@@ -67,12 +64,18 @@ func (m *simulation) throttles() bool {
 	defer m.mu.Unlock()
 	now := m.now()
 	for m.scenario.others > 0 && m.stranger <= now {
-		m.service.accepts(m.stranger)
+		m.accepts(m.stranger)
 		m.nextStranger()
 	}
-	throttled := !m.service.accepts(now)
+	throttled := !m.accepts(now)
 	m.countSent(now, throttled)
 	return throttled
+}
+
+// accepts reports whether a request is accepted that comes at that time.
+func (m *simulation) accepts(now time.Duration) bool {
+	refused := m.scenario.random > 0 && m.random.Float64() < m.scenario.random
+	return !refused && m.service.accepts(now)
 }
 
 // nextStranger draws when the next of the strangers' requests comes, which come

@@ -24,17 +24,11 @@ type fleetSize struct {
 // budgets are what limits the retries of a process.
 var budgets = []library{
 	{name: naiveName, over: func(base http.RoundTripper) http.RoundTripper { return naive{base} }},
-	{name: standardName, over: ours(awsretry.Standard, awsretry.Classic)},
-	{name: standardName + ", Quota.Share 0.2", over: sharing(awsretry.Classic)},
-	{name: "awsretry standard, Revision2026, Quota.Share 0.2", over: sharing(awsretry.Revision2026)},
+	{name: standardName, over: ours()},
+	{name: standardName + ", Quota.Share 0.2", over: ours(share)},
+	{name: "awsretry standard, Revision2026, Quota.Share 0.2", over: ours(revision2026, share)},
 	{name: "20 % of the calls of 10 s, and 10 a second (Finagle)", over: windowed(0.2, 10)},
 	{name: "20 % of the calls of 10 s (GEP-3388), no minimum", over: windowed(0.2, 0)},
-}
-
-func sharing(revision awsretry.Revision) func(http.RoundTripper) http.RoundTripper {
-	return func(base http.RoundTripper) http.RoundTripper {
-		return &awsretry.Transport{Base: base, Revision: revision, Quota: awsretry.QuotaConfig{Share: 0.2}}
-	}
 }
 
 // windowed retries as awsretry's standard mode, but with another budget: retries

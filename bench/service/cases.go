@@ -67,29 +67,27 @@ var services = []throttling{
 
 // short is a small part of full that takes a few seconds.
 var short = cases{
-	throttlings: []throttling{{
-		name:    "50 requests per second, one client of 16 callers",
-		virtual: throttled(1, 16, 10*time.Second, 20*time.Second, step{0, 50}),
-		wall:    throttled(1, 16, 0, 2*time.Second, step{0, 50}),
-	}},
-	loops:  closedLoops(128, time.Second, 2*time.Second),
-	storms: storms(storm{callers: 20, rate: 5, before: time.Second, outage: 5 * time.Second, after: 10 * time.Second}),
-	pacings: []throttling{{
-		name:    "50 requests per second, one client of 16 callers, for those that pace",
-		virtual: throttled(1, 16, 10*time.Second, 20*time.Second, step{0, 50}),
-		wall:    throttled(1, 16, 0, 2*time.Second, step{0, 50}),
-	}},
+	throttlings: fifty(""),
+	loops:       closedLoops(128, time.Second, 2*time.Second),
+	storms:      storms(storm{callers: 20, rate: 5, before: time.Second, outage: 5 * time.Second, after: 10 * time.Second}),
+	pacings:     fifty(", for those that pace"),
 	hourlies: []hourly{{
 		name: "3600 requests per hour", limit: 3600, clients: 2, callers: 2,
 		settle: 15 * time.Second, steady: time.Minute, slow: 10, slowed: 10 * time.Second, within: 30 * time.Second,
 	}},
 	fleets: []fleetSize{{2000, 2 * time.Minute}},
-	sdkThrottlings: []throttling{{
-		name:    "50 requests per second, one client of 16 callers, for clients of the SDK",
+
+	sdkThrottlings: fifty(", for clients of the SDK"),
+	sdkStorms:      []storm{relapsing(20, 20*time.Second, 20*time.Second)},
+}
+
+// fifty is a throttling of a few seconds, for these libraries.
+func fifty(libraries string) []throttling {
+	return []throttling{{
+		name:    "50 requests per second, one client of 16 callers" + libraries,
 		virtual: throttled(1, 16, 10*time.Second, 20*time.Second, step{0, 50}),
 		wall:    throttled(1, 16, 0, 2*time.Second, step{0, 50}),
-	}},
-	sdkStorms: []storm{relapsing(20, 20*time.Second, 20*time.Second)},
+	}}
 }
 
 // stepped is a throttling whose rate falls, and then rises tenfold.

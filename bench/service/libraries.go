@@ -35,19 +35,11 @@ const (
 var libraries = []library{
 	{name: noRetriesName, over: func(base http.RoundTripper) http.RoundTripper { return base }},
 	{name: naiveName, over: func(base http.RoundTripper) http.RoundTripper { return naive{base} }},
-	{name: standardName, over: ours(awsretry.Standard, awsretry.Classic)},
-	{name: "awsretry standard, Revision2026", over: ours(awsretry.Standard, awsretry.Revision2026)},
-	{
-		name: adaptiveName,
-		over: ours(awsretry.Adaptive, awsretry.Classic),
-		wall: ours(awsretry.Adaptive, awsretry.Classic),
-	},
+	{name: standardName, over: ours()},
+	{name: "awsretry standard, Revision2026", over: ours(revision2026)},
+	{name: adaptiveName, over: ours(adaptive), wall: ours(adaptive)},
 	{name: sdkStandardName, over: sdk(sdkStandard, fast)},
-	{
-		name: sdkAdaptiveName,
-		over: sdk(sdkAdaptive, slow),
-		wall: sdk(sdkAdaptive, fast),
-	},
+	{name: sdkAdaptiveName, over: sdk(sdkAdaptive, slow), wall: sdk(sdkAdaptive, fast)},
 	{name: "go-retryablehttp", over: overRetryablehttp},
 	{name: "rehttp, ExpJitterDelay", over: overRehttp},
 	{name: "failsafe-go retry", over: overFailsafe(func() []policy {
@@ -82,11 +74,24 @@ func (n naive) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-func ours(mode awsretry.Mode, revision awsretry.Revision) func(http.RoundTripper) http.RoundTripper {
+// ours is a Transport with these options.
+func ours(options ...func(*awsretry.Transport)) func(http.RoundTripper) http.RoundTripper {
 	return func(base http.RoundTripper) http.RoundTripper {
-		return &awsretry.Transport{Base: base, Mode: mode, Revision: revision}
+		t := &awsretry.Transport{Base: base}
+		for _, set := range options {
+			set(t)
+		}
+		return t
 	}
 }
+
+func revision2026(t *awsretry.Transport) { t.Revision = awsretry.Revision2026 }
+func adaptive(t *awsretry.Transport)     { t.Mode = awsretry.Adaptive }
+func scaled(t *awsretry.Transport)       { t.RateLimit.Pacing = awsretry.ScaledPacing }
+func limits(t *awsretry.Transport)       { t.RateLimit.Limits = awsretry.ReadLimits }
+func longPoll(t *awsretry.Transport)     { t.LongPoll = func(*http.Request) bool { return true } }
+func share(t *awsretry.Transport)        { t.Quota.Share = 0.2 }
+func noBucket(t *awsretry.Transport)     { t.Quota.Capacity = -1 }
 
 func overRetryablehttp(base http.RoundTripper) http.RoundTripper {
 	client := retryablehttp.NewClient()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"slices"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 
-	"example.com/awsretry"
 	"example.com/awsretry/bench/internal/output"
 	"example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/scenario"
@@ -44,27 +42,12 @@ const longPollName = "awsretry standard, LongPoll"
 // their callers wait.
 func inLoops() []library {
 	return append(slices.Clone(libraries),
-		library{name: longPollName, over: longPolls(awsretry.Standard, awsretry.Classic)},
-		library{
-			name: "awsretry standard, Revision2026, LongPoll", over: longPolls(awsretry.Standard, awsretry.Revision2026),
-		},
-		library{name: "awsretry adaptive, LongPoll", over: longPolls(awsretry.Adaptive, awsretry.Classic)},
-		library{name: "awsretry standard, no bucket", over: withoutQuota},
+		library{name: longPollName, over: ours(longPoll)},
+		library{name: "awsretry standard, Revision2026, LongPoll", over: ours(revision2026, longPoll)},
+		library{name: "awsretry adaptive, LongPoll", over: ours(adaptive, longPoll)},
+		library{name: "awsretry standard, no bucket", over: ours(noBucket)},
 		library{name: "aws-sdk-go-v2 standard, ratelimit.None", over: sdk(sdkWithoutQuota, fast)},
 	)
-}
-
-func longPolls(mode awsretry.Mode, revision awsretry.Revision) func(http.RoundTripper) http.RoundTripper {
-	return func(base http.RoundTripper) http.RoundTripper {
-		return &awsretry.Transport{
-			Base: base, Mode: mode, Revision: revision,
-			LongPoll: func(*http.Request) bool { return true },
-		}
-	}
-}
-
-func withoutQuota(base http.RoundTripper) http.RoundTripper {
-	return &awsretry.Transport{Base: base, Quota: awsretry.QuotaConfig{Capacity: -1}}
 }
 
 func sdkWithoutQuota(cfg *aws.Config) {

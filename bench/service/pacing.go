@@ -1,22 +1,18 @@
 package main
 
 import (
-	"net/http"
 	"slices"
 	"time"
 
-	"example.com/awsretry"
 	"example.com/awsretry/simulate/scenario"
 )
 
-const scaledName = "awsretry adaptive, ScaledPacing"
+const (
+	scaledName = "awsretry adaptive, ScaledPacing"
+	limitsName = "awsretry adaptive, Limits"
+)
 
-var scaledPacing = library{name: scaledName, over: func(base http.RoundTripper) http.RoundTripper {
-	return &awsretry.Transport{
-		Base: base, Mode: awsretry.Adaptive,
-		RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
-	}
-}}
+var scaledPacing = library{name: scaledName, over: ours(adaptive, scaled)}
 
 // pacers are compared in finding the rate of a service. The one that needs help
 // in virtual time runs on the wall clock too.
@@ -26,15 +22,8 @@ var pacers = slices.Concat(
 	named(sdkAdaptiveName, "go-retryablehttp", "rehttp, ExpJitterDelay"),
 )
 
-const limitsName = "awsretry adaptive, Limits"
-
 // hourlyPacers are compared where the service says what is left.
-var hourlyPacers = append(slices.Clip(pacers), library{name: limitsName, over: func(base http.RoundTripper) http.RoundTripper {
-	return &awsretry.Transport{
-		Base: base, Mode: awsretry.Adaptive,
-		RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing, Limits: awsretry.ReadLimits},
-	}
-}})
+var hourlyPacers = append(slices.Clip(pacers), library{name: limitsName, over: ours(adaptive, scaled, limits)})
 
 // named returns libraries. Only the AWS SDK runs on the wall clock.
 func named(names ...string) []library {

@@ -1,5 +1,5 @@
-// Package announced decides when a request may be sent to a service whose responses
-// announce how much of its limits remains.
+// Package announced decides when a request may be sent to a service that says in
+// its responses what is left of its limits.
 //
 // A response shows what remained when its request was served. A value counts if it
 // is lower than expected or newer than the last one. Requests in flight are
@@ -27,7 +27,6 @@ package announced
 
 import (
 	"iter"
-	"net/http"
 	"slices"
 	"time"
 )
@@ -225,12 +224,6 @@ func (l *Ledger) settle(r *record, used bool) {
 	}
 	r.settled, r.Request = true, Request{}
 	l.sent.trim()
-}
-
-// Free reports whether a response shows that the service did not count its request:
-// a 304 (RFC 9110), or a response from a cache.
-func Free(status int, header http.Header) bool {
-	return status == http.StatusNotModified || FromCache(header)
 }
 
 // An Answer is the part of a response that concerns limits.

@@ -99,6 +99,37 @@ func (w *Word) Set(s string) error {
 	return nil
 }
 
+// A Choice is one of several words. Its Value is "" if the flag is not given.
+type Choice struct {
+	Value   string
+	Kind    string // for the help; "": the words
+	Allowed []string
+}
+
+func (c *Choice) String() string { return c.Value }
+
+// Complete implements Completer.
+func (c *Choice) Complete(string) []string { return c.Allowed }
+
+// Type implements pflag.Value.
+func (c *Choice) Type() string { return cmp.Or(c.Kind, strings.Join(c.Allowed, "|")) }
+
+// Set implements pflag.Value.
+func (c *Choice) Set(s string) error {
+	s = strings.ToLower(s)
+	if !slices.Contains(c.Allowed, s) {
+		return errors.New("it must be " + c.Words())
+	}
+	c.Value = s
+	return nil
+}
+
+// Words returns what is allowed as part of a sentence.
+func (c *Choice) Words() string {
+	last := len(c.Allowed) - 1
+	return strings.Join(c.Allowed[:last], ", ") + " or " + c.Allowed[last]
+}
+
 // A Period is a duration above 0. It is 0 if the flag is not given.
 type Period time.Duration
 

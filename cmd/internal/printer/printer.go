@@ -87,6 +87,11 @@ func (p *Printer) Object(v any) bool {
 	return p.JSON != nil
 }
 
+// Say prints a line.
+func (p *Printer) Say(format string, args ...any) {
+	fmt.Fprintln(p.Out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+}
+
 // Begin prints what is going to be done, and how.
 func (p *Printer) Begin(title, how string) {
 	fmt.Fprintf(p.Out, "%s\n%s\n\n", p.Palette.Bold(title), p.Palette.Faint(how))
@@ -94,11 +99,6 @@ func (p *Printer) Begin(title, how string) {
 
 // Header prints the titles of the columns.
 func (p *Printer) Header() { p.Table.Header(p.Palette.Faint) }
-
-// Fault prints on standard error what failed.
-func (p *Printer) Fault(text string) {
-	fmt.Fprintf(p.Err, "%s %s\n", term.NewPalette(p.Streams, p.Err).Bad("✗"), text)
-}
 
 // Stopping prints why the run does not stop at once.
 func (p *Printer) Stopping(text string) {

@@ -63,3 +63,8 @@ func (s Streams) Warn(command, warning string, asJSON bool) {
 	}
 	fmt.Fprintf(s.Err, "%s: warning: %s\n", command, Printable(warning))
 }
+
+// Fault prints on standard error what failed.
+func (s Streams) Fault(text string) {
+	fmt.Fprintf(s.Err, "%s %s\n", NewPalette(s, s.Err).Bad("✗"), text)
+}

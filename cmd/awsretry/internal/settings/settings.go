@@ -18,16 +18,16 @@ import (
 // file decide what they leave open.
 type Flags struct {
 	profile        cli.Word
-	mode           choice
-	revision       choice
+	mode           cli.Choice
+	revision       cli.Choice
 	maxAttempts    cli.Number
 	attemptTimeout cli.Period
 	baseDelay      cli.Period
 	maxDelay       cli.Period
-	jitter         choice
+	jitter         cli.Choice
 	maxRetryAfter  retryAfter
 	idempotentOnly bool
-	pacing         choice
+	pacing         cli.Choice
 	sdkHeaders     bool
 }
 
@@ -35,10 +35,10 @@ const defaultMaxDelay = 20 * time.Second // of awsretry.Exponential
 
 // Register adds the flags to set.
 func (f *Flags) Register(set *pflag.FlagSet, getenv func(string) string) {
-	f.mode.allowed = []string{"standard", "adaptive", "legacy"}
-	f.revision.allowed = []string{"classic", "2026"}
-	f.pacing.allowed = []string{awsretry.CubicPacing.String(), awsretry.ScaledPacing.String()}
-	f.jitter.allowed = []string{"full", "equal", "none"}
+	f.mode.Allowed = []string{"standard", "adaptive", "legacy"}
+	f.revision.Allowed = []string{"classic", "2026"}
+	f.pacing.Allowed = []string{awsretry.CubicPacing.String(), awsretry.ScaledPacing.String()}
+	f.jitter.Allowed = []string{"full", "equal", "none"}
 	f.maxAttempts = cli.Number{Least: 1, Note: " (1: never retry)"}
 
 	RegisterProfile(set, &f.profile, getenv)
@@ -79,7 +79,7 @@ func (f *Flags) Transport(getenv func(string) string) (*awsretry.Transport, awsr
 	}
 	t.AttemptTimeout = time.Duration(f.attemptTimeout)
 	t.MaxRetryAfter = time.Duration(f.maxRetryAfter)
-	if f.pacing.value == awsretry.ScaledPacing.String() {
+	if f.pacing.Value == awsretry.ScaledPacing.String() {
 		t.RateLimit.Pacing = awsretry.ScaledPacing
 	}
 	t.SDKHeaders = f.sdkHeaders
@@ -94,12 +94,12 @@ func (f *Flags) Transport(getenv func(string) string) (*awsretry.Transport, awsr
 func (f *Flags) source(getenv func(string) string) awsretry.Source {
 	return awsretry.Source{Profile: f.profile.Value, Getenv: func(name string) string {
 		switch {
-		case name == "AWS_RETRY_MODE" && f.mode.value != "":
-			return f.mode.value
+		case name == "AWS_RETRY_MODE" && f.mode.Value != "":
+			return f.mode.Value
 		case name == "AWS_MAX_ATTEMPTS" && f.maxAttempts.Value != 0:
 			return f.maxAttempts.String()
-		case name == "AWS_NEW_RETRIES_2026" && f.revision.value != "":
-			return strconv.FormatBool(f.revision.value == "2026")
+		case name == "AWS_NEW_RETRIES_2026" && f.revision.Value != "":
+			return strconv.FormatBool(f.revision.Value == "2026")
 		}
 		return getenv(name)
 	}}
@@ -109,17 +109,17 @@ func (f *Flags) source(getenv func(string) string) awsretry.Source {
 func (f *Flags) checkMode(settings awsretry.Settings) error {
 	from := settings.ModeFrom
 	switch {
-	case f.mode.value != "":
+	case f.mode.Value != "":
 		from = "flag --mode"
 	case from == "default":
 		from = "the default"
 	}
 	switch {
-	case settings.Mode == awsretry.Legacy && f.revision.value == "2026":
+	case settings.Mode == awsretry.Legacy && f.revision.Value == "2026":
 		return fmt.Errorf(
 			"--revision is 2026; it must be left out, or classic, in legacy mode (%s), which has no revisions",
 			from)
-	case f.pacing.value != "" && settings.Mode != awsretry.Adaptive:
+	case f.pacing.Value != "" && settings.Mode != awsretry.Adaptive:
 		return fmt.Errorf(
 			"--pacing is for adaptive mode only, and the mode is %s (%s): no other mode has a rate limiter",
 			settings.Mode, from)
@@ -130,7 +130,7 @@ func (f *Flags) checkMode(settings awsretry.Settings) error {
 // backoff returns the backoff of the flags, or nil for the mode's.
 func (f *Flags) backoff() (awsretry.Backoff, error) {
 	if f.baseDelay == 0 {
-		if f.maxDelay != 0 || f.jitter.value != "" {
+		if f.maxDelay != 0 || f.jitter.Value != "" {
 			return nil, errors.New("--max-delay and --jitter go with --base-delay, which is missing")
 		}
 		return nil, nil
@@ -142,7 +142,7 @@ func (f *Flags) backoff() (awsretry.Backoff, error) {
 	if e.Initial > e.Max {
 		return nil, fmt.Errorf("--base-delay is %v; it must be at most --max-delay, %v", e.Initial, e.Max)
 	}
-	switch f.jitter.value {
+	switch f.jitter.Value {
 	case "equal":
 		e.Jitter = awsretry.EqualJitter
 	case "none":

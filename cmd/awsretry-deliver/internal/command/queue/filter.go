@@ -3,7 +3,6 @@ package queue
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 
 // filterFlags select deliveries.
 type filterFlags struct {
-	state     cli.Word
+	state     cli.Choice
 	endpoint  cli.Word
 	olderThan cli.Period
 	limit     cli.Number
@@ -24,9 +23,9 @@ type filterFlags struct {
 var states = []string{"waiting", "running", "delivered", "dead", "canceled"}
 
 // stateFlag adds --state, which allows these states.
-func (f *filterFlags) stateFlag(set *pflag.FlagSet, listed string, allowed ...string) {
-	f.state = cli.Word{Kind: "STATE", Among: func() []string { return allowed }}
-	set.Var(&f.state, "state", "those in this state: "+listed)
+func (f *filterFlags) stateFlag(set *pflag.FlagSet, allowed ...string) {
+	f.state = cli.Choice{Kind: "STATE", Allowed: allowed}
+	set.Var(&f.state, "state", "those in this state: "+f.state.Words())
 }
 
 // register adds the flags of every command that selects deliveries.
@@ -43,10 +42,6 @@ func (f *filterFlags) filter(ids []string, now time.Time) (deliveryqueue.Filter,
 	var err error
 	if filter.IDs, err = parseIDs(ids); err != nil {
 		return filter, err
-	}
-	if f.state.Value != "" && !slices.Contains(states, f.state.Value) {
-		return filter, fmt.Errorf("--state is %.40q; it must be waiting, running, delivered, dead or canceled",
-			f.state.Value)
 	}
 	filter.State = deliveryqueue.State(f.state.Value)
 	if f.endpoint.Value != "" {

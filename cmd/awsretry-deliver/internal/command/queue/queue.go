@@ -129,7 +129,7 @@ without their queries, which may be secret.`,
 		Example: `  awsretry-deliver list --db deliveries.db --state dead`,
 		Args:    cobra.ArbitraryArgs,
 	}, "Which, and how", func(c *command, set *pflag.FlagSet) {
-		c.filter.stateFlag(set, "waiting, running, delivered, dead or canceled", states...)
+		c.filter.stateFlag(set, states...)
 		c.filter.register(set)
 		c.jsonFlag(set)
 	}, (*command).list)
@@ -175,7 +175,7 @@ and that the flags select. It needs a number or a flag.`,
   awsretry-deliver cancel --db deliveries.db --endpoint https://example.com`,
 		Args: cobra.ArbitraryArgs,
 	}, "Which, and how", func(c *command, set *pflag.FlagSet) {
-		c.filter.stateFlag(set, "waiting, running or dead", "waiting", "running", "dead")
+		c.filter.stateFlag(set, "waiting", "running", "dead")
 		c.filter.register(set)
 		set.BoolVar(&c.dryRun, "dry-run", false, "list what would be canceled, and change nothing")
 	}, (*command).cancel)

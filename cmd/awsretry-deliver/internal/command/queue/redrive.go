@@ -42,8 +42,8 @@ func (c *command) redrive(ctx context.Context, args []string) error {
 		if passed := (*deliveryqueue.DeadlinePassedError)(nil); errors.As(err, &passed) {
 			refused = passed.N
 			faults++
-			fmt.Fprintf(c.Err, "%s %s not delivered again: the deadline has passed, and --deadline gives another\n",
-				term.NewPalette(c.Streams, c.Err).Bad("✗"), printer.Plural(refused, "dead letter", ""))
+			c.Fault(printer.Plural(refused, "dead letter", "") +
+				" not delivered again: the deadline has passed, and --deadline gives another")
 		} else if err != nil {
 			return c.listError(ctx, err)
 		}
@@ -101,9 +101,7 @@ func (c *command) checkIDs(
 }
 
 // fault reports what is wrong with a delivery.
-func (c *command) fault(id int64, text string) {
-	fmt.Fprintf(c.Err, "%s %d: %s\n", term.NewPalette(c.Streams, c.Err).Bad("✗"), id, text)
-}
+func (c *command) fault(id int64, text string) { c.Fault(fmt.Sprintf("%d: %s", id, text)) }
 
 // cancel cancels the deliveries with the given numbers, and reports each, or all
 // that the flags select.
@@ -120,8 +118,6 @@ func (c *command) cancel(ctx context.Context, args []string) error {
 		return errors.New("ID and flags exclude each other; give the numbers alone")
 	case len(ids) == 0 && !selects:
 		return errors.New("ID is missing; it must be the number of a delivery, or a flag must say which")
-	case flags.State == deliveryqueue.Delivered || flags.State == deliveryqueue.Canceled:
-		return fmt.Errorf("--state is %q; it must be waiting, running or dead", flags.State)
 	}
 	return c.inStore(ctx, func(q *deliveryqueue.Queue) error {
 		if len(ids) == 0 {

@@ -1,8 +1,6 @@
 package schedule
 
 import (
-	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"strconv"
@@ -11,77 +9,72 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 )
 
-// A printer prints a plan for people.
-type printer struct {
-	w       io.Writer
-	palette term.Palette
-	width   int // as of term.Table
-	plan    *plan
+// A report prints a plan for people.
+type report struct {
+	*printer.Printer
+	plan *plan
 }
 
-func (pr *printer) say(format string, args ...any) {
-	fmt.Fprintln(pr.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
-}
-
-func (pr *printer) print() {
-	p := pr.plan
-	pr.say("%s", pr.palette.Bold(term.OneLine(p.file.Name)))
+func (r *report) print() {
+	p := r.plan
+	r.Say("%s", r.Palette.Bold(term.OneLine(p.file.Name)))
 	n := p.retries()
 	retries := english.Plural(n, "retry", "")
 	switch {
 	case n == 0:
-		pr.say("One attempt, no retries")
+		r.Say("One attempt, no retries")
 	case len(p.functions) > 1:
-		pr.say("%s, by each backoff function (the policy's is %s)",
+		r.Say("%s, by each backoff function (the policy's is %s)",
 			retries, p.file.Policy.HealthyRetryPolicy.BackoffFunction)
 	default:
-		pr.say("%s, %s of pauses without jitter", retries, p.total(0).Round(time.Second).String())
+		r.Say("%s, %s of pauses without jitter", retries, p.total(0).Round(time.Second).String())
 	}
-	pr.otherRules()
+	r.otherRules()
 	if n == 0 {
 		return
 	}
-	pr.say("")
-	pr.phases()
-	pr.say("")
+	r.Say("")
+	r.phases()
+	r.Say("")
 	if len(p.functions) > 1 {
-		pr.comparison()
+		r.comparison()
 		return
 	}
-	pr.pauses()
+	r.pauses()
 }
 
 // otherRules prints the parts of the policy that are not about retries.
-func (pr *printer) otherRules() {
-	policy := pr.plan.file.Policy
+func (r *report) otherRules() {
+	policy := r.plan.file.Policy
 	if t := policy.ThrottlePolicy; t != nil && t.MaxReceivesPerSecond != nil {
-		pr.say("At most %s a second", english.Plural(*t.MaxReceivesPerSecond, "attempt", ""))
+		r.Say("At most %s a second", english.Plural(*t.MaxReceivesPerSecond, "attempt", ""))
 	}
-	if r := policy.RequestPolicy; r != nil && r.HeaderContentType != "" {
+	if request := policy.RequestPolicy; request != nil && request.HeaderContentType != "" {
 		raw := ""
-		if pr.plan.file.Raw {
-			raw = pr.palette.Warn(" (with raw message delivery only)")
+		if r.plan.file.Raw {
+			raw = r.Palette.Warn(" (with raw message delivery only)")
 		}
-		pr.say("Content type %s%s", term.OneLine(r.HeaderContentType), raw)
+		r.Say("Content type %s%s", term.OneLine(request.HeaderContentType), raw)
 	}
 }
 
 // table prints rows under a header. It iterates over the rows twice, for their
 // widths and to print them, so that a long table takes no memory.
-func (pr *printer) table(columns []term.Column, rows iter.Seq[[]string]) {
-	t := term.Table{W: pr.w, Width: pr.width, Columns: columns}
-	t.Fit(rows)
-	t.Header(pr.palette.Faint)
+func (r *report) table(columns []term.Column, rows iter.Seq[[]string]) {
+	r.Table.Columns = columns
+	r.Table.Fit(rows)
+	r.Header()
 	for row := range rows {
-		t.Row(row...)
+		r.Table.Row(row...)
 	}
 }
 
-func (pr *printer) phases() {
-	p := pr.plan
+func (r *report) phases() {
+	p := r.plan
 	single := len(p.functions) == 1
 	retry := p.file.Policy.HealthyRetryPolicy
 	least, most := seconds(*retry.MinDelayTarget), seconds(*retry.MaxDelayTarget)
@@ -104,21 +97,21 @@ func (pr *printer) phases() {
 	if single {
 		columns = append(columns, term.Column{Title: "TIME", Right: true})
 	}
-	pr.table(columns, slices.Values(rows))
+	r.table(columns, slices.Values(rows))
 }
 
 // pauses prints the pauses of the one function, and the time that has passed
 // after each.
-func (pr *printer) pauses() {
-	decimals := pr.plan.decimals()
+func (r *report) pauses() {
+	decimals := r.plan.decimals()
 	columns := []term.Column{
 		{Title: "RETRY", Right: true},
 		{Title: "PHASE", Spare: 1},
 		{Title: "PAUSE", Right: true},
 		{Title: "TOTAL", Right: true},
 	}
-	pr.table(columns, func(yield func([]string) bool) {
-		for line := range pr.plan.lines() {
+	r.table(columns, func(yield func([]string) bool) {
+		for line := range r.plan.lines() {
 			pause := pauseText(line.pauses[0], decimals)
 			if n := line.last - line.first + 1; n > 1 {
 				pause = strconv.Itoa(n) + " × " + pause
@@ -131,21 +124,21 @@ func (pr *printer) pauses() {
 }
 
 // comparison prints the pauses of all functions.
-func (pr *printer) comparison() {
-	p := pr.plan
+func (r *report) comparison() {
+	p := r.plan
 	decimals := p.decimals()
 	columns := []term.Column{{Title: "RETRY", Right: true}, {Title: "PHASE", Spare: 1}}
 	for _, f := range p.functions {
 		columns = append(columns, term.Column{Title: strings.ToUpper(string(f)), Right: true})
 	}
 	own := slices.Index(p.functions, p.file.Policy.HealthyRetryPolicy.BackoffFunction)
-	pr.table(columns, func(yield func([]string) bool) {
+	r.table(columns, func(yield func([]string) bool) {
 		for line := range p.lines() {
 			row := []string{retryNumbers(line), line.phase}
 			for i, pause := range line.pauses {
 				cell := pauseText(pause, decimals)
 				if i == own {
-					cell = pr.palette.Bold(cell)
+					cell = r.Palette.Bold(cell)
 				}
 				row = append(row, cell)
 			}
@@ -153,24 +146,24 @@ func (pr *printer) comparison() {
 				return
 			}
 		}
-		yield(pr.totals())
+		yield(r.totals())
 	})
 	for i, f := range p.functions {
 		if p.refused[i] {
 			text := "Amazon SNS refuses the policy with " + string(f) + ": the sum of the pauses must be at most 3600 s"
-			pr.say("%s", pr.palette.Bad(text))
+			r.Say("%s", r.Palette.Bad(text))
 		}
 	}
 }
 
-func (pr *printer) totals() []string {
+func (r *report) totals() []string {
 	row := []string{"", "total"}
-	for i := range pr.plan.functions {
-		color := pr.palette.Bold
-		if pr.plan.refused[i] {
-			color = pr.palette.Bad
+	for i := range r.plan.functions {
+		color := r.Palette.Bold
+		if r.plan.refused[i] {
+			color = r.Palette.Bad
 		}
-		row = append(row, color(pr.plan.total(i).Round(time.Second).String()))
+		row = append(row, color(r.plan.total(i).Round(time.Second).String()))
 	}
 	return row
 }

@@ -13,6 +13,7 @@ import (
 	"example.com/awsretry/cmd/awsretry-deliver/internal/policyfile"
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/files"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 )
 
@@ -62,7 +63,9 @@ func (c *command) run(ctx context.Context, path string) error {
 			return err
 		}
 	} else {
-		(&printer{w, term.NewPalette(c.Streams, c.Out), c.TableWidth(c.Out), p}).print()
+		r := report{printer.New(c.Streams, c.Out, false, nil), p}
+		r.Out.Writer = w
+		r.print()
 	}
 	return w.Flush()
 }

@@ -14,6 +14,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/cmd/awsretry/internal/settings"
 	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 )
 
@@ -99,20 +100,18 @@ func writeTable(s term.Streams, rows []row) error {
 	for _, r := range rows {
 		valueWidth = max(valueWidth, text.StringWidth(r.text()))
 	}
-	palette := term.NewPalette(s, s.Out)
-	out := &term.ErrWriter{Writer: s.Out}
-	t := term.Table{W: out, Width: s.TableWidth(s.Out), Columns: []term.Column{
+	p := printer.New(s, s.Out, false, []term.Column{
 		{Title: "SETTING", Width: len("max_attempts")}, {Title: "VALUE", Width: valueWidth}, {Title: "FROM"},
-	}}
-	t.Header(palette.Faint)
+	})
+	p.Header()
 	for _, r := range rows {
 		from := term.OneLine(r.from)
 		if from == "default" {
-			from = palette.Faint(from)
+			from = p.Palette.Faint(from)
 		}
-		t.Row(r.name, palette.Bold(r.text()), from)
+		p.Table.Row(r.name, p.Palette.Bold(r.text()), from)
 	}
-	return out.Err
+	return p.Out.Err
 }
 
 func (r row) text() string { return term.OneLine(fmt.Sprint(r.value)) }

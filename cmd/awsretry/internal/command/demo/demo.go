@@ -5,7 +5,6 @@ package demo
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 )
 
@@ -70,10 +70,8 @@ func run(ctx context.Context, s term.Streams) error {
 
 // A demo is one showing.
 type demo struct {
+	*printer.Printer
 	ctx     context.Context
-	w       io.Writer
-	width   int // as of term.Table
-	palette term.Palette
 	server  *server
 	base    http.RoundTripper
 	backoff awsretry.Backoff // short, so that the demo ends soon
@@ -87,18 +85,15 @@ func show(ctx context.Context, s term.Streams, server *server, base http.RoundTr
 	interrupted := ctx
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // far more than it takes
 	defer cancel()
-	out := &term.ErrWriter{Writer: s.Out}
 	d := &demo{
+		Printer: printer.New(s, s.Out, false, nil),
 		ctx:     ctx,
-		w:       out,
-		width:   s.TableWidth(s.Out),
-		palette: term.NewPalette(s, s.Out),
 		server:  server,
 		base:    base,
 		backoff: awsretry.Exponential{Initial: 200 * time.Millisecond, Max: 4 * time.Second},
 	}
 	start := time.Now()
-	d.say("A server on %s fails on purpose. Delays are shorter than the defaults, so that this ends soon.",
+	d.Say("A server on %s fails on purpose. Delays are shorter than the defaults, so that this ends soon.",
 		server.address)
 	for _, scene := range []func(*demo) error{
 		(*demo).savedRequest, (*demo).badRequest, (*demo).replayedBody, (*demo).outage, (*demo).throttledService,
@@ -109,49 +104,43 @@ func show(ctx context.Context, s term.Streams, server *server, base http.RoundTr
 			}
 			return err
 		}
-		if out.Err != nil {
-			return out.Err
+		if d.Out.Err != nil {
+			return d.Out.Err
 		}
 	}
-	d.say("")
+	d.Say("")
 	if d.failed > 0 {
 		return fmt.Errorf("%d of %d checks did not hold", d.failed, d.checks)
 	}
 	verdict := fmt.Sprintf("All %d checks hold, after %s.", d.checks, term.Duration(time.Since(start)))
-	d.say("%s", d.palette.Bold(verdict))
+	d.Say("%s", d.Palette.Bold(verdict))
 	return nil
 }
 
-func (d *demo) say(format string, args ...any) {
-	fmt.Fprintln(d.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
-}
-
 // row prints a line of a table, which ends at the terminal's edge.
-func (d *demo) row(format string, args ...any) {
-	(&term.Table{W: d.w, Width: d.width}).Line(fmt.Sprintf(format, args...))
-}
+func (d *demo) row(format string, args ...any) { d.Table.Line(fmt.Sprintf(format, args...)) }
 
 // scene begins a scene. The text after its title says what is going to happen,
 // not its outcome.
 func (d *demo) scene(title, about string) {
 	d.scenes++
-	d.say("\n%s", d.palette.Bold(fmt.Sprintf("%d. %s", d.scenes, title)))
+	d.Say("\n%s", d.Palette.Bold(fmt.Sprintf("%d. %s", d.scenes, title)))
 	for line := range strings.SplitSeq(about, "\n") {
-		d.say("   %s", d.palette.Faint(line))
+		d.Say("   %s", d.Palette.Faint(line))
 	}
-	d.say("")
+	d.Say("")
 }
 
 // check prints what happened, and whether that is what the scene is to show.
 func (d *demo) check(holds bool, happened string) {
 	d.checks++
-	mark := d.palette.Good("✓")
+	mark := d.Palette.Good("✓")
 	if !holds {
 		d.failed++
-		mark = d.palette.Bad("✗")
-		happened += d.palette.Bad(" (not as it should be)")
+		mark = d.Palette.Bad("✗")
+		happened += d.Palette.Bad(" (not as it should be)")
 	}
-	d.say("   %s %s", mark, happened)
+	d.Say("   %s %s", mark, happened)
 }
 
 func (d *demo) transport() *awsretry.Transport {

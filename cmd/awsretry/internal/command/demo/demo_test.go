@@ -14,6 +14,7 @@ import (
 
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 )
 
@@ -82,7 +83,7 @@ func TestDemo(t *testing.T) {
 
 func TestCheckFails(t *testing.T) {
 	var out bytes.Buffer
-	d := &demo{w: &out, palette: term.NewPalette(toFile(&out), &out)}
+	d := &demo{Printer: printer.New(toFile(&out), &out, false, nil)}
 	d.check(true, "this holds")
 	d.check(false, "this does not")
 	if want := "   ✓ this holds\n   ✗ this does not (not as it should be)\n"; out.String() != want {

@@ -19,7 +19,7 @@ func (d *demo) outage() error {
 			"succeeds at once puts 1 back.")
 	t := d.transport()
 	t.Backoff = awsretry.Exponential{Initial: 2 * time.Millisecond, Max: 4 * time.Millisecond}
-	d.row("   %s", d.palette.Faint("SERVER     REQUESTS   FAILED  RETRIES  TOKENS"))
+	d.row("   %s", d.Palette.Faint("SERVER     REQUESTS   FAILED  RETRIES  TOKENS"))
 
 	if _, err := d.orders(t, false); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (d *demo) outage() error {
 		}
 		after = after.and(b)
 	}
-	d.say("")
+	d.Say("")
 	d.check(during.failed == during.requests && during.lastRetries == 0 && during.tokens < 5 && during.retries == 100,
 		fmt.Sprintf("in the outage %s led to %s, and the last %d of them to %s",
 			english.Plural(during.requests, "request", ""), english.Plural(during.retries, "retry", ""),
@@ -49,7 +49,7 @@ func (d *demo) outage() error {
 		fmt.Sprintf("then %s put %s back", english.Plural(after.requests-after.failed, "success", ""),
 			english.Plural(after.tokens-during.tokens, "token", "")))
 
-	d.say("\n   One more failure, with tokens to pay for retries:\n")
+	d.Say("\n   One more failure, with tokens to pay for retries:\n")
 	d.server.down.Store(true)
 	o, err := d.get(t, "/orders")
 	if err != nil {
@@ -96,9 +96,9 @@ func (d *demo) orders(t *awsretry.Transport, down bool) (ordersResult, error) {
 	o.lastRetries = o.retries
 	state, _ := t.State(d.server.address)
 	o.tokens = state.Tokens
-	server := d.palette.Good("works    ")
+	server := d.Palette.Good("works    ")
 	if down {
-		server = d.palette.Bad("is down  ")
+		server = d.Palette.Bad("is down  ")
 	}
 	const full = 500
 	d.row("   %s  %8d  %7d  %7d  %6d  %s", server, o.requests, o.failed, o.retries, o.tokens,

@@ -38,7 +38,7 @@ func (d *demo) badRequest() error {
 		{"/busy", http.StatusOK, 2},
 	} {
 		if i > 0 {
-			d.say("")
+			d.Say("")
 		}
 		o, err := d.get(d.transport(), c.path)
 		if err != nil {
@@ -74,7 +74,7 @@ func (d *demo) replayedBody() error {
 	if err := d.replay("/upload", file, "the file", content); err != nil {
 		return err
 	}
-	d.say("")
+	d.Say("")
 	content = content[:streamSize]
 	return d.replay("/stream", struct{ io.Reader }{bytes.NewReader(content)}, "the stream", content)
 }
@@ -93,7 +93,7 @@ func (d *demo) replay(path string, body io.Reader, name string, content []byte) 
 	for i, u := range received {
 		note := ""
 		if u.cut {
-			note = d.palette.Faint("  then the reset")
+			note = d.Palette.Faint("  then the reset")
 		}
 		d.row(row, fmt.Sprintf("attempt %d brought", i+1), humanize.Comma(u.size), u.sum[:6], note)
 		if u.sum == want {

@@ -69,7 +69,7 @@ func (d *demo) send(t *awsretry.Transport, r request) (outcome, error) {
 		return o, d.ctx.Err()
 	}
 	if r.shown {
-		d.say("")
+		d.Say("")
 	}
 	var gaveUp *awsretry.Error
 	if errors.As(err, &gaveUp) {
@@ -85,9 +85,9 @@ func (d *demo) send(t *awsretry.Transport, r request) (outcome, error) {
 
 func (d *demo) attempts(t *awsretry.Transport) *attempts.Table {
 	return &attempts.Table{
-		W:       d.w,
-		Palette: d.palette,
-		Width:   d.width,
+		W:       d.Out,
+		Palette: d.Palette,
+		Width:   d.Table.Width,
 		Indent:  "   ",
 		State:   func() (awsretry.State, bool) { return t.State(d.server.address) },
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 )
 
@@ -24,16 +25,13 @@ func (c *serveCommand) run(ctx context.Context) error {
 	}
 	server := startServer(listener)
 	defer server.stop()
-	out := &term.ErrWriter{Writer: c.Out}
-	fmt.Fprintf(out, "Serving for %v, or until Ctrl-C:\n\n", time.Duration(c.duration))
-	t := term.Table{W: out, Width: c.TableWidth(c.Out), Columns: []term.Column{
-		{Width: len("http://127.0.0.1:65535/invalid")}, {},
-	}}
+	p := printer.New(c.Streams, c.Out, false, []term.Column{{Width: len("http://127.0.0.1:65535/invalid")}, {}})
+	p.Say("Serving for %v, or until Ctrl-C:\n", time.Duration(c.duration))
 	for _, path := range paths {
-		t.Row("http://"+server.address+path.path, path.about)
+		p.Table.Row("http://"+server.address+path.path, path.about)
 	}
-	if out.Err != nil {
-		return out.Err
+	if p.Out.Err != nil {
+		return p.Out.Err
 	}
 	select {
 	case <-ctx.Done(): // the user's way to end it, and no error

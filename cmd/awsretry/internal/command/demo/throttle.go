@@ -27,7 +27,7 @@ func (d *demo) throttledService() error {
 	d.scene("Adaptive mode finds a throttled service's rate", fmt.Sprintf(
 		"The service admits %v requests a second, and throttles the rest. "+
 			"%d callers send as fast as they may: in standard\nmode, then in adaptive mode.", tableRate, callers))
-	d.row("   %s", d.palette.Faint("MODE      SECOND  ADMITTED  THROTTLED  SEND RATE  █ admitted ░ throttled"))
+	d.row("   %s", d.Palette.Faint("MODE      SECOND  ADMITTED  THROTTLED  SEND RATE  █ admitted ░ throttled"))
 	standard, err := d.load(d.transport(), callers, func(s seconds) bool { return len(s) == standardSeconds })
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (d *demo) throttledService() error {
 	if err != nil {
 		return err
 	}
-	d.say("")
+	d.Say("")
 	d.check(fewer(adaptive), fmt.Sprintf(
 		"%.1f %% of the attempts were throttled in standard mode, %.1f %% in the last %d seconds of adaptive mode",
 		100*standard.share(), 100*adaptive.settled().share(), settledSeconds))
@@ -111,8 +111,8 @@ func (d *demo) load(t *awsretry.Transport, callers int, done func(seconds) bool)
 			rate = fmt.Sprintf("%.1f/s", state.SendRate)
 		}
 		d.row("   %-8s  %6d  %8d  %9d  %9s  %s", name, len(all), s.admitted, s.throttled, rate,
-			d.palette.Good(bar("█", float64(s.admitted)/tableRate, 1.4))+
-				d.palette.Throttle(bar("░", float64(s.throttled)/tableRate, 0.8)))
+			d.Palette.Good(bar("█", float64(s.admitted)/tableRate, 1.4))+
+				d.Palette.Throttle(bar("░", float64(s.throttled)/tableRate, 0.8)))
 	}
 	cancel()
 	var fault error

@@ -109,13 +109,10 @@ func (c *command) run(ctx context.Context, address string) error {
 	c.warnMissingFiles()
 
 	report := newReport(c.Streams, transport, settings, req, c.json)
-	observe, d := report.observe, (*download)(nil)
+	observe, d, parts := report.observe, (*download)(nil), partials{}
 	if c.request.resume {
 		d = follow(transport, report)
 		observe = d.observe
-	}
-	var parts partials
-	if c.request.resume {
 		parts = findPartials(out, req)
 	}
 	resp, err := c.send(transport, req.WithContext(awsretry.WithObserver(ctx, observe)), &parts, report)
