@@ -1,5 +1,5 @@
-// Package announced decides when a request may be sent to a service that says in
-// its responses what is left of its limits.
+// Package announced decides when a request may be sent to a service whose responses
+// announce how much of its limits remains.
 //
 // A response shows what remained when its request was served. A value counts if it
 // is lower than expected or newer than the last one. Requests in flight are
