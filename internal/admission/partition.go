@@ -1,6 +1,6 @@
-// Package admission lets attempts be sent: with retry tokens, with a send token,
-// and not while a shared Retry-After is in force. It has what the requests to one
-// service share for that, and what an attempt owns of it.
+// Package admission decides when an attempt may be sent: with retry tokens, with
+// a send token, and not while a shared Retry-After is in force. A Partition has what
+// the requests to one service share for that, and a Permit what an attempt owns.
 package admission
 
 import (
@@ -14,7 +14,7 @@ import (
 	"example.com/awsretry/internal/tokens"
 )
 
-// A Partition is what the requests to one service, or to one part of it, share.
+// A Partition has what the requests to one service, or to one part of it, share.
 type Partition struct {
 	Name  string
 	Quota *tokens.Quota

@@ -54,8 +54,8 @@ func TestPermitOwnsItsTokens(t *testing.T) {
 	}
 }
 
-// A gate that closes while a request waits in line for a send token delays it, too,
-// and the token is put back meanwhile.
+// A gate that closes while a request waits in line for a send token delays it, too.
+// The token is put back until the gate opens.
 func TestGateClosesDuringTheWaitInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, start := newPartition(), time.Now()
@@ -71,8 +71,8 @@ func TestGateClosesDuringTheWaitInLine(t *testing.T) {
 	})
 }
 
-// A wait that ends after the deadline is not begun. A canceled one ends at once, with
-// the cause.
+// A wait that would end after the deadline does not begin. A canceled wait ends at
+// once, with the cause.
 func TestAdmitRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, start := newPartition(), time.Now()

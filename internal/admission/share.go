@@ -11,7 +11,7 @@ import (
 	"example.com/awsretry/internal/tokens"
 )
 
-// A ShareConfig is what the shares of a Transport have in common.
+// A ShareConfig has the settings that all shares of a Transport have in common.
 type ShareConfig struct {
 	Capacity, Cost int     // of a process's retry token bucket, 0 if there is none, and of a retry at most
 	PerCall        int     // what the retries of a call cost at most
@@ -35,7 +35,7 @@ type Share struct {
 	firstTokens int          // see FirstTokens
 
 	joined  time.Time
-	dropped atomic.Bool   // the table does not have the partition any more
+	dropped atomic.Bool   // the table no longer has the partition
 	wake    chan struct{} // has a buffer of one
 	refused atomic.Int64  // retries since the last Usage
 	spared  atomic.Int64  // of them, those after throttling
@@ -56,8 +56,8 @@ func NewShare(p *Partition, c ShareConfig) *Share {
 	return s
 }
 
-// retryAfter returns how long a Retry-After is in force that other processes
-// should know.
+// retryAfter returns how long a Retry-After that other processes should know remains
+// in force.
 func (s *Share) retryAfter() time.Duration {
 	if p := s.partition.Value(); p != nil && s.config.LongestRetryAfter > 0 {
 		return p.Gate.ClosedFor(time.Now())

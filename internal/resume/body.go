@@ -1,4 +1,4 @@
-// Package resume reads a response body that continues when it breaks off.
+// Package resume reads a response body, and continues it when it breaks off.
 package resume
 
 import (

@@ -70,7 +70,8 @@ func begin(t *testing.T, rest func(context.Context) (*http.Response, error)) (*B
 	return b, s
 }
 
-// What is read, and what the source hears, where a body broke off after three bytes.
+// A body breaks off after three bytes: what Read returns, and which calls the source
+// gets.
 func TestBody(t *testing.T) {
 	gone := errors.New("gone")
 	broke := []string{"3", "settle false", "rest after unexpected EOF"}
