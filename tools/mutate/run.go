@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A result is what the tests said of a mutation.
+// A result is the outcome of the tests for a mutation.
 type result struct {
 	*mutation
 	test  string // the first that failed

@@ -1,5 +1,5 @@
 // Command release writes the repository under a module path and version at
-// which it can be published, and a module proxy of its modules beside it:
+// which it can be published, and a module proxy of its modules next to it:
 //
 //	release -C .. -module github.com/who/awsretry -version v0.4.0
 //
