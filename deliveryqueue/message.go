@@ -134,8 +134,8 @@ func (q *Queue) read(raw []byte, h head) (unread, error) {
 	return u, nil
 }
 
-// unseal calls Config.Open. It turns a panic into an error, because River would
-// run the job again and again.
+// unseal calls Config.Open. It turns a panic into an error, because River would run
+// the job repeatedly.
 func unseal(open func([]byte) ([]byte, error), sealed []byte) (letter []byte, err error) {
 	defer func() {
 		if value := recover(); value != nil {

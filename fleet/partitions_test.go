@@ -42,7 +42,7 @@ func TestRetryAfterIsShared(t *testing.T) {
 		time.Sleep(time.Second)
 		throttled.Store(true)
 		send(t, transports[0])
-		time.Sleep(time.Second) // all have heard of it
+		time.Sleep(time.Second) // all processes know of it
 		end := time.Now().Add(2 * time.Second)
 		for i, tr := range transports {
 			send(t, tr)

@@ -7,7 +7,7 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// A Recovery tells whether goodput recovered.
+// A Recovery is whether goodput recovered.
 type Recovery string
 
 // The values of a Recovery.

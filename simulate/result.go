@@ -10,7 +10,7 @@ import (
 
 // A Result is the outcome of a scenario, setting by setting.
 type Result struct {
-	// Scenario has its defaults filled in. In JSON it is a scenario file.
+	// Scenario has its defaults set. In JSON it is a scenario file.
 	Scenario scenario.Scenario `json:"scenario"`
 	Outcomes []Outcome         `json:"outcomes"` // in the order of Scenario.Settings
 

@@ -84,7 +84,7 @@ func StreamFailed(err error) bool {
 
 // NeverSent reports whether err shows that nothing of the request was sent, or
 // that the server did not process it. If err joins several errors, each of them
-// has to show it: they may be those of several attempts.
+// must show it: they may be from several attempts.
 func NeverSent(err error) bool {
 	return allOf(err, func(err error) bool {
 		switch err := err.(type) {

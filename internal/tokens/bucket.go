@@ -67,7 +67,7 @@ type Limits[R any] interface {
 	// hold it back. sent is its send time, which no other request has.
 	Take(now time.Duration, r R) (sent time.Duration, held Set)
 
-	// Wait returns how long a request has to wait after the requests in line.
+	// Wait returns how long a request must wait after the requests in line.
 	Wait(now time.Duration, line iter.Seq[R], r R) time.Duration
 
 	// Settle ends the request with that send time. used reports whether it may

@@ -18,7 +18,7 @@ func TestContrast(t *testing.T) {
 		inkAside: 4.5,
 	} {
 		for _, under := range []color.Color{inkPage, inkEvent} {
-			if under == color.Color(inkEvent) && ink == color.Color(inkAside) { // which is beside the panels
+			if under == color.Color(inkEvent) && ink == color.Color(inkAside) { // inkAside is next to the panels
 				continue
 			}
 			if light, dark := contrast(ink, under), contrast(dark[ink], dark[under]); min(light, dark) < least {

@@ -204,7 +204,7 @@ const (
 	defaultMaxInFlight = 4
 )
 
-// WithDefaults returns s with its defaults filled in. s must be valid.
+// WithDefaults returns s with its defaults set. s must be valid.
 func (s Scenario) WithDefaults() Scenario {
 	if s.Service.Network == 0 {
 		s.Service.Network = defaultNetwork

@@ -99,7 +99,7 @@ type announced struct {
 
 type limitKey struct{ host, name string }
 
-// hear adds what a line announces.
+// hear adds the limits that a line announces.
 func (n *announced) hear(a attempt) {
 	if a.said.odd {
 		n.odd++

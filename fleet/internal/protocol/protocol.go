@@ -44,7 +44,7 @@ type Request struct {
 // A Last is the part of a reply that a process repeats in its next request.
 type Last struct {
 	Epoch  string  `json:"epoch"`  // changes when the key is re-created; "" in a first request
-	Now    float64 `json:"now"`    // of the store's clock
+	Now    float64 `json:"now"`    // on the store's clock
 	Share  float64 `json:"share"`  // this process's part of the rate
 	Part   float64 `json:"part"`   // fraction of a fair share that this process wants, at most 1
 	Credit float64 `json:"credit"` // slots of the process's fair share that it has not been granted

@@ -23,9 +23,9 @@ type Server struct {
 	cmd  *exec.Cmd // nil while it is stopped
 }
 
-// Start starts valkey-server, or else redis-server, on a free port and in a
-// folder of its own. It stops at the end of the test. If neither is installed,
-// the test is skipped.
+// Start starts valkey-server, or else redis-server, on a free port and in its own
+// folder. It stops at the end of the test. If neither is installed, the test is
+// skipped.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	path, err := exec.LookPath("valkey-server")

@@ -17,7 +17,7 @@ import (
 // A File is a delivery policy and its name.
 type File struct {
 	Name   string
-	Policy *delivery.Policy // with every default filled in
+	Policy *delivery.Policy // with every default set
 	Raw    bool             // its content type is for raw message delivery only
 }
 

@@ -32,7 +32,7 @@ type fragile struct {
 	fails    int    // status of every request but the first; 0: none
 	hangsUp  int32  // a request that gets no response; 0: none
 	whole    bool   // nothing breaks off
-	unsized  bool   // the first response does not tell its length
+	unsized  bool   // the first response has no Content-Length
 	requests atomic.Int32
 }
 
