@@ -125,7 +125,7 @@ crossvet:
 	@cd tools && for m in $(filter cmd/%,$(MODULES)); do $(FAST) go run ./crossvet -C ../$$m $(COMMAND_PLATFORMS); done
 
 layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually
-	@cd tools && go run ./layers -C .. -allow config.go:transport.go,fastpath.go:transport.go
+	@cd tools && go run ./layers -C .. -allow config.go:transport.go
 
 mutate: ## Breaks each rule of docs/SOURCES.md and docs/ARCHITECTURE.md, and names the test that notices (ten minutes); RUN='^REF:.*quota' for some
 	cd tools && go build -o ../bin/mutate ./mutate && ../bin/mutate -C .. -run '$(RUN)'

@@ -3,13 +3,13 @@ package awsretry
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"time"
 
 	"example.com/awsretry/internal/announced"
+	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/tokens"
 )
@@ -18,11 +18,7 @@ import (
 // and RateLimitConfig.FailFast is set. The error for a wait that would be longer
 // than RateLimitConfig.MaxWait or the context's deadline allows wraps it, as does
 // RoundTrip's error if a shared Retry-After ends after the deadline.
-var ErrRateLimited = errors.New("awsretry: send rate limited")
-
-// errTooLate is wrapped by the error of a wait that would end after the context's
-// deadline.
-var errTooLate = errors.New("would not end before the context's deadline")
+var ErrRateLimited = pacer.ErrRateLimited
 
 // A RateLimiter limits the rate at which requests are sent to a service that
 // throttles. Throttling responses lower the rate; other outcomes raise it, as
@@ -34,9 +30,8 @@ var errTooLate = errors.New("would not end before the context's deadline")
 // [RateLimiter.Update] after each outcome. Callers who must wait are served
 // first come first served.
 type RateLimiter struct {
-	err    error           // of an invalid configuration
-	config RateLimitConfig // with the defaults
-	pacer  *pacer.Pacer    // nil if err is set, and in the zero RateLimiter
+	err   error        // of an invalid configuration
+	pacer *pacer.Pacer // nil if err is set, and in the zero RateLimiter
 }
 
 // NewRateLimiter returns a limiter that does not limit yet. If c is invalid,
@@ -46,13 +41,17 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	if err := c.validate(); err != nil {
 		return &RateLimiter{err: fmt.Errorf("awsretry: %w", err)}
 	}
+	return &RateLimiter{pacer: pacer.New(c.withDefaults().forPacer())}
+}
+
+func (c RateLimitConfig) withDefaults() RateLimitConfig {
 	c.Beta = cmp.Or(c.Beta, c.defaultBeta())
 	c.ScaleConstant = cmp.Or(c.ScaleConstant, defaultScaleConstant)
 	c.Smoothing = cmp.Or(c.Smoothing, defaultSmoothing)
 	c.MinFillRate = cmp.Or(c.MinFillRate, defaultMinFillRate)
 	c.MinCapacity = cmp.Or(c.MinCapacity, defaultMinCapacity)
 	c.MeasureInterval = cmp.Or(c.MeasureInterval, defaultMeasureInterval)
-	return &RateLimiter{config: c, pacer: pacer.New(c.forPacer())}
+	return c
 }
 
 // forPacer returns c, which has its defaults, as package pacer has it.
@@ -60,7 +59,7 @@ func (c RateLimitConfig) forPacer() pacer.Config {
 	return pacer.Config{
 		Scaled: c.Pacing == ScaledPacing, Beta: c.Beta, ScaleConstant: c.ScaleConstant, Smoothing: c.Smoothing,
 		MinRate: c.MinFillRate, MinCapacity: c.MinCapacity, Interval: c.MeasureInterval,
-		Limits: c.Limits != nil, Reserve: c.Reserve, Cost: c.Cost,
+		Limits: c.Limits != nil, Reserve: c.Reserve, Cost: c.Cost, FailFast: c.FailFast, MaxWait: c.MaxWait,
 	}
 }
 
@@ -71,46 +70,19 @@ func (c RateLimitConfig) forPacer() pacer.Config {
 //
 // With FailFast, Wait returns [ErrRateLimited] at once when there is no token.
 // Otherwise it returns an error that wraps ErrRateLimited at once when the
-// token, at the present send rate, is expected after more than MaxWait or not
+// token, at the current send rate, is expected after more than MaxWait or not
 // before ctx's deadline.
 func (l *RateLimiter) Wait(ctx context.Context) error {
-	_, _, err := l.wait(ctx, announced.Request{})
-	return err
-}
-
-// wait is Wait for that request. It returns the send time, and reports whether it
-// took a token.
-func (l *RateLimiter) wait(ctx context.Context, req announced.Request) (sent time.Duration, taken bool, err error) {
 	switch {
 	case l.err != nil:
-		return 0, false, l.err
-	case ctx.Err() != nil:
-		return 0, false, context.Cause(ctx)
-	case l.pacer == nil || !l.pacer.TakesTokens():
-		return 0, false, nil
-	case l.config.FailFast:
-		if sent, taken = l.pacer.Take(req); !taken {
-			err = ErrRateLimited
-		}
-		return sent, taken, err
+		return l.err
+	case l.pacer == nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case l.pacer == nil:
+		return nil
 	}
-	longest, limited := l.maxWait()
-	sent, err = l.pacer.Wait(ctx, req, longest, limited)
-	var tooLong *tokens.TooLongError
-	switch {
-	case !errors.As(err, &tooLong):
-	case limited && tooLong.Expected > longest:
-		err = fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v", ErrRateLimited, tooLong.Expected, longest)
-	default:
-		err = fmt.Errorf("%w: the expected wait of %v %w", ErrRateLimited, tooLong.Expected, errTooLate)
-	}
-	return sent, err == nil, err
-}
-
-// maxWait returns the longest wait that Wait begins. ok is false if only the
-// context limits it.
-func (l *RateLimiter) maxWait() (d time.Duration, ok bool) {
-	return l.config.MaxWait, l.config.MaxWait > 0
+	_, _, err := l.pacer.Wait(ctx, announced.Request{})
+	return err
 }
 
 // Update counts the outcome of an attempt that was sent just now. throttled is
@@ -122,9 +94,9 @@ func (l *RateLimiter) Update(throttled bool) {
 	}
 }
 
-// UpdateSent is Update for an attempt that was sent at the given time, which
-// [ScaledPacing] makes use of: requests that were sent before the rate was last
-// cut do not cut it again. A zero time means before that.
+// UpdateSent is Update for an attempt that was sent at the given time. With
+// [ScaledPacing], requests that were sent before the last cut of the rate do not
+// cut it again. A zero time means before that cut.
 func (l *RateLimiter) UpdateSent(sent time.Time, throttled bool) {
 	if l.pacer != nil {
 		l.pacer.UpdateSent(sent, throttled)
@@ -143,10 +115,10 @@ func (l *RateLimiter) Rates() (measured, send float64, limited bool) {
 	return l.pacer.Rates()
 }
 
-// Announce tells the limiter what a response announced whose request was sent at
-// that time. From then on Wait also waits until every limit has room for a
-// request. A response to whose request the service said no counts as one that
-// says that nothing remains. Call it before [RateLimiter.UpdateSent].
+// Announce passes on the limits that a response announced. sent is when its request
+// was sent. From then on, Wait also waits until every limit has room for a request.
+// If nothing remains of one of the limits, the request counts as refused. Call
+// Announce before [RateLimiter.UpdateSent].
 //
 // Wait counts a request as in flight until Update or UpdateSent. A limit is
 // forgotten if a response after its reset does not announce it.
@@ -183,8 +155,8 @@ const (
 	// ScaledPacing is the library's own. Its steps are relative to the rate, so
 	// it fits services of one request per second as well as of thousands, and
 	// slow ones. It cuts the rate once for all requests that were sent before
-	// the cut. It finds out, in half a minute or more, that a share of the
-	// requests is throttled whatever the rate is, and keeps the rate then.
+	// the cut. If a share of the requests is throttled at any rate, it detects
+	// this in half a minute or more, and then keeps the rate.
 	ScaledPacing
 )
 
@@ -247,18 +219,18 @@ type RateLimitConfig struct {
 	// overrides it.
 	MaxWait time.Duration
 
-	// Limits returns what a response announces of the limits of the service.
-	// An attempt waits until every limit of its partition has room for it. nil
-	// means that responses are not read; [ReadLimits] knows the usual headers.
-	// It must not read the body.
+	// Limits returns the limits of the service that a response announces. An
+	// attempt waits until every limit of its partition has room for it. Nil means
+	// that responses are not read; [ReadLimits] knows the usual headers. Limits
+	// must not read the body.
 	Limits func(*http.Response) []Limit
 
-	// Cost returns what a request takes of the limit of that name, in its units.
+	// Cost returns how many units a request takes from the named limit.
 	// If Cost is nil, or returns a number that is not above 0, the cost is
 	// learned from what remains; at first it is 1.
 	Cost func(req *http.Request, limit string) float64
 
-	// Reserve is the part of each quota that is left to others, in [0, 1).
+	// Reserve is the fraction of each quota that is left to others, in [0, 1).
 	Reserve float64
 }
 
@@ -279,52 +251,36 @@ func (c RateLimitConfig) zero() bool {
 // the package's prefix.
 func (c RateLimitConfig) validate() error {
 	fraction := func(x float64) bool { return x >= 0 && x <= 1 } // 0 is the default
-	amount := func(x float64) bool { return x >= 0 && !math.IsInf(x, 1) }
-	beta := c.defaultBeta()
-	const positive = "it must be a finite number above 0, or 0 for"
-	switch {
-	case c.Pacing != CubicPacing && c.Pacing != ScaledPacing:
-		return fmt.Errorf("RateLimit.Pacing is %d; it must be CubicPacing (0) or ScaledPacing (1)", int(c.Pacing))
-	case !fraction(c.Beta):
-		return fmt.Errorf("RateLimit.Beta is %v; it must be in (0, 1], or 0 for %v", c.Beta, beta)
-	case c.Pacing == ScaledPacing && c.Beta == 1:
-		return fmt.Errorf("RateLimit.Beta is 1; with ScaledPacing it must be in (0, 1), or 0 for %v", beta)
-	case c.Pacing == ScaledPacing && c.ScaleConstant != 0:
-		return fmt.Errorf("RateLimit.ScaleConstant is %v; it must be 0 with ScaledPacing, which does not use it",
-			c.ScaleConstant)
-	case !amount(c.ScaleConstant):
-		return fmt.Errorf("RateLimit.ScaleConstant is %v; %s %v", c.ScaleConstant, positive, defaultScaleConstant)
-	case !fraction(c.Smoothing):
-		return fmt.Errorf("RateLimit.Smoothing is %v; it must be in (0, 1], or 0 for %v", c.Smoothing, defaultSmoothing)
-	case !amount(c.MinFillRate) || c.MinFillRate > 0 && c.MinFillRate < tokens.MinRate:
-		return fmt.Errorf(
-			"RateLimit.MinFillRate is %v; it must be a finite number, %.2g (one in 146 years) or more, or 0 for %v",
-			c.MinFillRate, tokens.MinRate, defaultMinFillRate)
-	case !amount(c.MinCapacity) || c.MinCapacity > 0 && c.MinCapacity < 1:
-		return fmt.Errorf("RateLimit.MinCapacity is %v; it must be a finite number of tokens, 1 or more, or 0 for %v",
-			c.MinCapacity, defaultMinCapacity)
-	case c.MeasureInterval < 0:
-		return fmt.Errorf("RateLimit.MeasureInterval is %v; it must be above 0, or 0 for %v",
-			c.MeasureInterval, defaultMeasureInterval)
-	case !(c.Reserve >= 0 && c.Reserve < 1):
-		return fmt.Errorf("RateLimit.Reserve is %v; it must be in [0, 1)", c.Reserve)
-	case c.MaxWait < 0:
-		return fmt.Errorf("RateLimit.MaxWait is %v; it must be above 0, or 0 for as long as the context lasts",
-			c.MaxWait)
-	}
-	return nil
+	amount := func(x, least float64) bool { return x == 0 || x >= least && !math.IsInf(x, 1) }
+	beta, scaled := c.defaultBeta(), c.Pacing == ScaledPacing
+	return cmp.Or(
+		invalid.Check(c.Pacing == CubicPacing || scaled, "RateLimit.Pacing", int(c.Pacing), "CubicPacing (0) or ScaledPacing (1)"),
+		invalid.Check(fraction(c.Beta), "RateLimit.Beta", c.Beta, "in (0, 1], or 0 for %v", beta),
+		invalid.Check(!scaled || c.Beta != 1, "RateLimit.Beta", c.Beta, "in (0, 1) with ScaledPacing, or 0 for %v", beta),
+		invalid.Check(!scaled || c.ScaleConstant == 0,
+			"RateLimit.ScaleConstant", c.ScaleConstant, "0 with ScaledPacing, which does not use it"),
+		invalid.Check(amount(c.ScaleConstant, 0), "RateLimit.ScaleConstant", c.ScaleConstant,
+			"a finite number above 0, or 0 for %v", defaultScaleConstant),
+		invalid.Check(fraction(c.Smoothing), "RateLimit.Smoothing", c.Smoothing, "in (0, 1], or 0 for %v", defaultSmoothing),
+		invalid.Check(amount(c.MinFillRate, tokens.MinRate), "RateLimit.MinFillRate", c.MinFillRate,
+			"a finite number, %.2g (one in 146 years) or more, or 0 for %v", tokens.MinRate, defaultMinFillRate),
+		invalid.Check(amount(c.MinCapacity, 1), "RateLimit.MinCapacity", c.MinCapacity,
+			"a finite number of tokens, 1 or more, or 0 for %v", defaultMinCapacity),
+		invalid.Check(c.MeasureInterval >= 0, "RateLimit.MeasureInterval", c.MeasureInterval,
+			"above 0, or 0 for %v", defaultMeasureInterval),
+		invalid.Check(c.Reserve >= 0 && c.Reserve < 1, "RateLimit.Reserve", c.Reserve, "in [0, 1)"),
+		invalid.Check(c.MaxWait >= 0, "RateLimit.MaxWait", c.MaxWait, "above 0, or 0 for as long as the context lasts"),
+	)
 }
 
-// A Limit is one of the limits of a service, as one of its responses announces
-// it.
+// A Limit is one of the limits of a service, as announced by one of its responses.
 type Limit struct {
-	Name             string        // such as requests, tokens, or the name of a policy; "" if there is one limit
+	Name             string        // such as requests, tokens, or the name of a policy; "" if the service names none
 	Quota, Remaining float64       // in units; Quota 0 means that it is not announced
 	Reset            time.Duration // until the quota is whole again; negative means that it is not announced
 
-	// Refills says that units come back steadily, so that Reset is when all have
-	// come back. Otherwise the whole quota comes back at once, at the end of a
-	// window.
+	// Refills reports that units come back steadily, and that all are back after
+	// Reset. Otherwise the whole quota comes back at once, at the end of a window.
 	Refills bool
 }
 
@@ -337,9 +293,8 @@ func asAnnounced(known []announced.Limit, limits []Limit) []announced.Limit {
 }
 
 // ReadLimits returns the limits that a response announces in its headers, for
-// RateLimitConfig.Limits. It returns nil if there are none, and for a response
-// that a cache gave: one with an Age above 0, or with a hit in X-Cache or
-// Cache-Status.
+// RateLimitConfig.Limits. It returns nil if there are none, and for a response from
+// a cache: one with an Age above 0, or with a hit in X-Cache or Cache-Status.
 //
 // It knows RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers,
 // drafts 7 to 11); RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset
@@ -347,12 +302,12 @@ func asAnnounced(known []announced.Limit, limits []Limit) []announced.Limit {
 // X-RateLimit-… and X-Rate-Limit-…, as GitHub, Okta and many others send them;
 // the same by kind, as OpenAI, Linear, LaunchDarkly and RapidAPI send them, and
 // by second, minute, hour and day; Anthropic-RateLimit-…; and those of Shopify,
-// HubSpot, Strava and Azure Resource Manager. What cannot be parsed or makes no
-// sense is left out, and so are limits of how much may be under way at once.
+// HubSpot, Strava and Azure Resource Manager. It ignores invalid values and
+// concurrency limits.
 //
-// A limit's name is what the headers name of the resource, the policy or kind,
-// the unit if it is not requests, and the partition key. Of two limits of one
-// name, the stricter counts. A response has at most eight.
+// A limit's name has the resource, the policy or kind, the unit if it is not
+// requests, and the partition key, as far as the headers name them. Of two limits
+// with the same name, the stricter counts. ReadLimits returns at most eight.
 func ReadLimits(resp *http.Response) []Limit {
 	if resp == nil {
 		return nil

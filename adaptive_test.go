@@ -98,7 +98,7 @@ func TestRateLimitConfigValidate(t *testing.T) {
 		{RateLimitConfig{Beta: -0.1, Pacing: ScaledPacing}, "RateLimit.Beta is -0.1" + aFraction + "0.9"},
 		{RateLimitConfig{Beta: nan}, "RateLimit.Beta is NaN" + aFraction + "0.7"},
 		{RateLimitConfig{Beta: 1, Pacing: ScaledPacing},
-			"RateLimit.Beta is 1; with ScaledPacing it must be in (0, 1), or 0 for 0.9"},
+			"RateLimit.Beta is 1; it must be in (0, 1) with ScaledPacing, or 0 for 0.9"},
 		{RateLimitConfig{Pacing: 2}, "RateLimit.Pacing is 2; it must be CubicPacing (0) or ScaledPacing (1)"},
 		{RateLimitConfig{Pacing: ScaledPacing, ScaleConstant: 1},
 			"RateLimit.ScaleConstant is 1; it must be 0 with ScaledPacing, which does not use it"},

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/caller"
+	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/respbody"
 )
@@ -18,14 +20,14 @@ type call struct {
 	config    *config
 	req       *http.Request // the caller's; never changed
 	caller    caller.Context
-	options   callOptions     // of the context; the zero value if it has none
-	entry     *partitionEntry // released by end; nil before
-	partition *partition      // of entry
-	attempts  int             // how often the request may be sent
-	outer     bool            // the AWS SDK that made the request retries it
-	observed  bool            // there are observers
-	resumes   bool            // its responses continue a body, whose beginning the caller has
-	patient   bool            // it waits for retry tokens that other calls may put back
+	options   callOptions          // of the context; the zero value if it has none
+	entry     *admission.Entry     // released by end; nil before
+	partition *admission.Partition // of entry
+	attempts  int                  // how often the request may be sent
+	outer     bool                 // the AWS SDK that made the request retries it
+	observed  bool                 // there are observers
+	resumes   bool                 // its responses continue a body, whose beginning the caller has
+	patient   bool                 // it waits for retry tokens that other calls may put back
 
 	attempt // the present one; a new value for each
 
@@ -59,7 +61,7 @@ func (c *call) begin(config *config, options *callOptions) error {
 }
 
 // use makes the partition that of the call, which releases it at its end.
-func (c *call) use(e *partitionEntry) { c.entry, c.partition = e, &e.Value }
+func (c *call) use(e *admission.Entry) { c.entry, c.partition = e, &e.Value }
 
 // resolve sets what the config, the options of the context, which may be nil, and the
 // request say of the attempts.
@@ -153,7 +155,7 @@ func (c *call) stopFor(why error) Stop {
 // decision about the next attempt. Each attempt has a new value.
 type attempt struct {
 	record Attempt
-	permit permit
+	permit admission.Permit
 	before past
 
 	// The request.
@@ -170,19 +172,20 @@ type attempt struct {
 	canceled  bool            // the caller's context ended the attempt
 	abandoned bool            // later requests do not use its connection
 	closed    bool            // the response is closed
+	leaves    bool            // the next attempt must not use its connection
 	reported  bool            // the observers were called
 
 	// The next attempt.
 	unpaid   int  // retry tokens that it still has to wait for
 	granting bool // the wait is for a fleet, and a part of the delay
-	next     permit
+	next     admission.Permit
 }
 
 // start makes the attempt of that number the present one, of which nothing else is
 // set.
 func (c *call) start(number int, before past) {
 	c.attempt = attempt{before: before}
-	c.record.Request, c.record.Partition, c.record.Setting = c.req, c.partition.name, c.config.setting
+	c.record.Request, c.record.Partition, c.record.Setting = c.req, c.partition.Name, c.config.setting
 	c.record.Number, c.record.MaxAttempts, c.record.IdempotencyKey = number, c.attempts, c.key
 }
 
@@ -191,15 +194,15 @@ func (c *call) advance() {
 	permit, offset := c.next, c.record.Offset
 	c.start(c.record.Number+1, past{
 		attempts: c.record.Number, delay: c.record.Delay, failure: c.failure(),
-		hung: c.hung || c.before.hung, maybeExecuted: c.record.MaybeExecuted,
+		hung: c.hung || c.before.hung, left: c.leaves, maybeExecuted: c.record.MaybeExecuted,
 	})
 	c.permit, c.record.Offset = permit, offset
 }
 
 // endAttempt releases what the present attempt has.
 func (c *call) endAttempt() {
-	c.permit.release(true)
-	c.next.release(true)
+	c.permit.Release(true)
+	c.next.Release(true)
 	switch {
 	case c.record.Response != nil && !c.closed && !c.responded:
 		respbody.Close(c.record.Response, c.own.Ender())
@@ -228,8 +231,28 @@ type past struct {
 	delay    time.Duration // between the last one and the next
 	failure  failure       // of the last one
 	hung     bool          // the response body of one of them hung
+	left     bool          // the connection of the last one must not be used again
 
 	maybeExecuted bool // see Attempt
+}
+
+// waitTurn waits until the attempt may be sent.
+func (c *call) waitTurn() error {
+	if c.record.Number == 1 {
+		if err := c.permit.AcquireInitial(c.partition, &c.caller, c.config.initialCost, c.config.waitTokens); err != nil {
+			return c.refuse(StopQuota, err)
+		}
+	}
+	if err := c.admit(&c.permit); err != nil {
+		return c.refuse(StopRateLimit, err)
+	}
+	c.record.Waited = c.permit.Waited
+	return nil
+}
+
+// admit waits until the attempt of that permit may be sent.
+func (c *call) admit(p *admission.Permit) error {
+	return p.Admit(c.partition, &c.caller, c.req, c.observed)
 }
 
 // refuse ends the call before its attempt is sent: because the caller's context has
@@ -242,7 +265,7 @@ func (c *call) refuse(stop Stop, err error) error {
 	if why != nil {
 		return c.endUnsent(c.stopFor(why), interruption(c.caller.Context, why, c.before.failure.error()))
 	}
-	if c.before.attempts > 0 && errors.Is(err, errTooLate) {
+	if c.before.attempts > 0 && errors.Is(err, pacer.ErrTooLate) {
 		stop = StopDeadline
 	}
 	return c.endUnsent(stop, c.before.failure.after(err))
@@ -261,7 +284,7 @@ func (c *call) endUnsent(stop Stop, err error) error {
 	}
 	c.observe(Attempt{
 		Request: c.req, MaxAttempts: c.attempts, Setting: c.config.setting, Err: e.Err, Class: class, Stop: e.Stop,
-		MaybeExecuted: e.MaybeExecuted, Partition: c.partition.name,
+		MaybeExecuted: e.MaybeExecuted, Partition: c.partition.Name,
 	})
 	return e
 }

@@ -197,7 +197,7 @@ func (p *peek) until(other func([]byte) bool) func([]byte) bool {
 // body is not read while the caller is still writing a one-shot request body,
 // which the response may depend on.
 func (c *call) readsAhead() bool {
-	paced := c.partition.limiter != nil && 0 < c.record.Response.ContentLength
+	paced := c.partition.Pacer != nil && 0 < c.record.Response.ContentLength
 	switch {
 	case !c.mayRetry(1) && !paced, c.before.hung && !c.mayRetry(c.record.Number):
 		return false
@@ -247,7 +247,7 @@ func (c *call) findDelay() time.Duration {
 // updateLimiter tells the rate limiter the outcome. Throttling that an announced
 // limit explains does not change the send rate.
 func (c *call) updateLimiter() {
-	limiter, sent, throttled := c.partition.limiter.pacer, c.permit.sendTime, c.record.Class == Throttled
+	limiter, sent, throttled := c.partition.Pacer, c.permit.SendTime, c.record.Class == Throttled
 	if c.config.limits == nil || c.record.Response == nil {
 		limiter.Update(sent, throttled)
 	} else {
@@ -258,7 +258,7 @@ func (c *call) updateLimiter() {
 		})
 		limiter.Count(sent, throttled && !explained)
 	}
-	c.permit.inFlight = false
+	c.permit.InFlight = false
 }
 
 // applyOutcome updates what later attempts and other calls use: the buckets, the gate
@@ -270,24 +270,24 @@ func (c *call) applyOutcome() {
 		c.abandoned = c.config.conns.Abandon(c.out.URL, c.sentBy)
 	}
 	c.record.Asked = c.findDelay()
-	if c.partition.limiter != nil && !c.canceled {
+	if c.partition.Pacer != nil && !c.canceled {
 		c.updateLimiter()
 	}
 	switch {
 	case c.record.Number > 1:
 	case c.record.Class == Success:
-		c.partition.quota.Release(c.config.increment)
+		c.partition.Quota.Release(c.config.increment)
 	default:
-		c.partition.quota.sawCall()
+		c.partition.Quota.SawCall()
 	}
 	if !c.resumes || c.record.Class.Retryable() { // or else the body releases them
-		c.permit.release(c.permit.lent && c.record.Class == Success)
+		c.permit.Release(c.permit.Lent && c.record.Class == Success)
 	}
 	if c.config.shareRetryAfter && 0 < c.record.Asked && c.record.Asked <= c.config.maxRetryAfter {
-		c.partition.gate.Close(time.Now(), c.record.Asked, c.config.spread.of(c.record.Asked))
-		c.partition.share.signal()
+		c.partition.Gate.Close(time.Now(), c.record.Asked, c.config.spread.of(c.record.Asked))
+		c.partition.Share.Signal()
 	}
 	if c.record.Class == Throttled {
-		c.partition.share.signal()
+		c.partition.Share.Signal()
 	}
 }

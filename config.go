@@ -6,16 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 	"weak"
 
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/partitions"
 	"example.com/awsretry/internal/retrier"
+	"example.com/awsretry/internal/tokens"
 	"github.com/hashicorp/go-cleanhttp"
 )
 
@@ -94,7 +100,7 @@ type config struct {
 	limits      func(*http.Response) []Limit // nil except in adaptive mode
 
 	partitionName func(*http.Request) string
-	partitions    *partitions.Table[partition]
+	partitions    *partitions.Table[admission.Partition]
 	shared        bool // many processes share the buckets
 
 	fastPathAllowed bool // for a first attempt
@@ -113,9 +119,6 @@ type config struct {
 
 // resolve returns the config. The first call makes it.
 func (t *Transport) resolve() (*config, error) {
-	if c := t.config.Load(); c != nil {
-		return c, nil
-	}
 	t.resolving.Lock()
 	defer t.resolving.Unlock()
 	if c := t.config.Load(); c != nil {
@@ -171,54 +174,6 @@ func (t *Transport) newConfig() *config {
 	return c
 }
 
-// setting returns Attempt.Setting.
-func (t *Transport) setting() string {
-	name := string(cmp.Or(t.Mode, Standard))
-	switch {
-	case t.Mode == Adaptive && t.Shared != nil:
-		name = "fleet"
-	case name == string(Standard) && t.Revision == Revision2026:
-		name = "revision2026"
-	}
-	if t.Mode == Adaptive && t.RateLimit.Pacing == ScaledPacing {
-		name += "=" + ScaledPacing.String()
-	}
-	quota, pacing := t.Quota, t.RateLimit
-	const simulated = 0.2 // of Quota.Share, in awsretry simulate
-	if quota.Share == simulated {
-		quota.Share = 0
-	}
-	pacing.Pacing, pacing.Limits, pacing.Cost = 0, nil, nil
-	for _, option := range []struct {
-		on   bool
-		name string
-	}{
-		{t.RateLimit.Limits != nil, "limits"}, {t.Quota.Share == simulated, "share"}, {t.ShareRetryAfter, "share_retry_after"},
-		{t.RetryAfterSpread < 0, "no_spread"}, {t.Resume, "resume"},
-	} {
-		if option.on {
-			name += "+" + option.name
-		}
-	}
-	var own []string
-	for _, field := range []struct {
-		set  bool
-		name string
-	}{
-		{t.Policy != nil, "Policy"}, {t.Backoff != nil, "Backoff"}, {t.MaxRetryAfter != 0, "MaxRetryAfter"},
-		{t.RetryAfterSpread > 0, "RetryAfterSpread"}, {t.RetryAfter != nil, "RetryAfter"}, {t.LongPoll != nil, "LongPoll"},
-		{quota != QuotaConfig{}, "Quota"}, {!pacing.zero(), "RateLimit"},
-	} {
-		if field.set {
-			own = append(own, field.name)
-		}
-	}
-	if len(own) > 0 {
-		name += " (" + strings.Join(own, ", ") + ")"
-	}
-	return name
-}
-
 // mayHang reports whether nothing but Close would end a response body that
 // hangs, so that an attempt needs its own context to end it. Close is
 // enough for the bodies of an http.Transport.
@@ -231,7 +186,7 @@ func (c *config) mayHang(ctx context.Context) bool {
 }
 
 // partitionOf returns the partition of a request. The caller must release it.
-func (c *config) partitionOf(req *http.Request, options *callOptions) *partitionEntry {
+func (c *config) partitionOf(req *http.Request, options *callOptions) *admission.Entry {
 	switch {
 	case options != nil && options.hasPartition:
 		return c.partitions.Get(options.partition)
@@ -304,78 +259,78 @@ func (c *config) setBuckets(t *Transport) {
 		c.failFast, c.limits = limits.FailFast, limits.Limits
 	}
 	shares := t.Shared != nil && (c.capacity > 0 || c.mode == Adaptive || c.shareRetryAfter)
-	makeQuota := func() *Quota { return newQuota(quota, c.costs.ofCall(c.attempts)) }
-	if shares && quota.Share > 0 {
-		makeQuota = func() *Quota { return newPartOfQuota(quota, c.costs.ofCall(c.attempts)) }
+	bucket := quota.forBucket(c.costs.ofCall(c.attempts))
+	bucket.Part = shares && quota.Share > 0
+	kind := &admission.Kind{
+		NewQuota: func() *tokens.Quota { return tokens.NewQuota(bucket) },
+		NewPacer: func() *pacer.Pacer { return nil },
 	}
-	newLimiter := func() *RateLimiter { return nil }
 	if c.mode == Adaptive {
-		newLimiter = func() *RateLimiter {
-			l := NewRateLimiter(limits)
+		pace := limits.withDefaults().forPacer()
+		kind.NewPacer = func() *pacer.Pacer {
+			p := pacer.New(pace)
 			if shares {
-				l.pacer.Share()
+				p.Share()
 				if rate := t.Shared.FirstRate(); rate > 0 {
-					l.pacer.Alone(rate)
+					p.Alone(rate)
 				}
 			}
-			return l
+			return p
 		}
 	}
-	kind := &partitionKind{
-		newQuota:   makeQuota,
-		newLimiter: newLimiter,
-	}
-	c.partitions = &partitions.Table[partition]{
+	c.partitions = &partitions.Table[admission.Partition]{
 		Size:  cmp.Or(t.MaxPartitions, defaultMaxPartitions),
 		Kind:  kind,
 		Lines: c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
 	}
 	if shares {
-		c.shared, kind.joined = true, t.Shared.Join
-		self := weak.Make(t)
-		kind.newShare = func(p *partition) *localShare { return c.newShare(p, self) }
+		c.shared, kind.Joined = true, t.Shared.Join
+		common := c.shareConfig(t)
+		kind.NewShare = func(p *admission.Partition) *admission.Share { return admission.NewShare(p, common) }
 	}
 }
 
-// newShare returns the share of a new partition. Its functions do not refer to
-// c, whose hooks may refer to t.
-func (c *config) newShare(p *partition, t weak.Pointer[Transport]) *localShare {
-	of, spread, longest := weak.Make(p), c.spread, c.maxRetryAfter
-	if !c.shareRetryAfter {
-		longest = 0
+// shareConfig returns what the shares of t have in common. Its functions do not
+// refer to c, whose hooks may refer to t.
+func (c *config) shareConfig(t *Transport) admission.ShareConfig {
+	self := weak.Make(t)
+	s := admission.ShareConfig{
+		Capacity: max(c.capacity, 0), Cost: c.costs.most(), PerCall: c.costs.ofCall(c.attempts),
+		InUse: func() bool { return self.Value() != nil }, Spread: c.spread.of, Quota: "no quota",
 	}
-	s := &localShare{
-		name: p.name, quota: p.quota, limiter: p.limiter,
-		capacity: max(c.capacity, 0), cost: c.costs.most(), perCall: c.costs.ofCall(c.attempts),
-		inUse: func() bool { return t.Value() != nil },
-		retryAfter: func() time.Duration {
-			if p := of.Value(); p != nil && longest > 0 {
-				return p.gate.ClosedFor(time.Now())
-			}
-			return 0
-		},
-		holdBack: func(d time.Duration) {
-			if p := of.Value(); p != nil && d <= longest {
-				p.gate.Close(time.Now(), d, spread.of(d))
-			}
-		},
-		wake: make(chan struct{}, 1), joined: time.Now(),
+	if c.shareRetryAfter {
+		s.LongestRetryAfter = c.maxRetryAfter
 	}
-	s.quotaText = "no quota"
-	if s.firstTokens = min(p.quota.Tokens(), s.capacity); s.capacity > 0 {
-		s.trafficOfCall = c.quotaShare * float64(s.perCall)
+	if s.Capacity > 0 {
+		s.TrafficOfCall = c.quotaShare * float64(s.PerCall)
 		quota := func(capacity, increment int, share float64, costs costs) QuotaConfig {
 			return QuotaConfig{
 				Capacity: capacity, SuccessIncrement: increment, Share: share,
 				RetryCost: costs.transient, TimeoutCost: costs.timeout, ThrottlingCost: costs.throttling,
 			}
 		}
-		s.quotaText = unusual(quota(s.capacity, c.increment, c.quotaShare, c.costs), quota(0, defaultSuccessIncrement, 0, classicCosts))
+		s.Quota = unusual(quota(s.Capacity, c.increment, c.quotaShare, c.costs), quota(0, defaultSuccessIncrement, 0, classicCosts))
 	}
-	if p.limiter != nil {
-		p.limiter.pacer.OnLapsed(s.signal)
+	if c.mode == Adaptive {
+		own := t.RateLimit.withDefaults()
+		own.FailFast, own.MaxWait = false, 0 // each process may have its own, and functions
+		usual := RateLimitConfig{Pacing: own.Pacing}.withDefaults()
+		s.Law = strings.TrimSpace(own.Pacing.String() + " " + unusual(own, usual))
 	}
 	return s
+}
+
+// unusual returns the names and values of the fields that are not the usual ones,
+// but for functions. A store takes more memory for long texts.
+func unusual(own, usual any) string {
+	var words []string
+	v, u := reflect.ValueOf(own), reflect.ValueOf(usual)
+	for i := range v.NumField() {
+		if field := v.Field(i); field.Comparable() && !field.Equal(u.Field(i)) {
+			words = append(words, fmt.Sprintf("%s:%v", v.Type().Field(i).Name, field))
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // A spread limits the random time that is added to a delay that Retry-After
@@ -400,27 +355,20 @@ func (t *Transport) Validate() error {
 	fault := func(format string, args ...any) {
 		faults = append(faults, &invalid.Field{In: "awsretry: Transport.", Err: fmt.Errorf(format, args...)})
 	}
-	switch t.Mode {
-	case "", Standard, Adaptive, Legacy:
-	default:
-		fault("Mode is %q; it must be %q, %q or %q, or empty for %[2]q", t.Mode, Standard, Adaptive, Legacy)
+	check := func(ok bool, field string, value any, allowed string, args ...any) {
+		if err := invalid.Check(ok, field, value, allowed, args...); err != nil {
+			fault("%w", err)
+		}
 	}
-	if t.Revision < DefaultRevision || t.Revision > Revision2026 {
-		fault("Revision is %d; it must be Classic or Revision2026, or 0 for Classic", t.Revision)
-	}
-	if t.MaxAttempts < 0 {
-		fault("MaxAttempts is %d; it must be above 0, where 1 means no retry, or 0 for the mode's default",
-			t.MaxAttempts)
-	}
-	if t.AttemptTimeout < 0 {
-		fault("AttemptTimeout is %v; it must be above 0, or 0 for none", t.AttemptTimeout)
-	}
-	if t.StallTimeout < 0 {
-		fault("StallTimeout is %v; it must be above 0, or 0 for none", t.StallTimeout)
-	}
-	if t.MaxPartitions < 0 {
-		fault("MaxPartitions is %d; it must be above 0, or 0 for %d", t.MaxPartitions, defaultMaxPartitions)
-	}
+	modes := []Mode{"", Standard, Adaptive, Legacy}
+	check(slices.Contains(modes, t.Mode), "Mode", strconv.Quote(string(t.Mode)),
+		"%q, %q or %q, or empty for %[1]q", Standard, Adaptive, Legacy)
+	check(t.Revision >= DefaultRevision && t.Revision <= Revision2026, "Revision", int(t.Revision),
+		"Classic or Revision2026, or 0 for Classic")
+	check(t.MaxAttempts >= 0, "MaxAttempts", t.MaxAttempts, "above 0, where 1 means no retry, or 0 for the mode's default")
+	check(t.AttemptTimeout >= 0, "AttemptTimeout", t.AttemptTimeout, "above 0, or 0 for none")
+	check(t.StallTimeout >= 0, "StallTimeout", t.StallTimeout, "above 0, or 0 for none")
+	check(t.MaxPartitions >= 0, "MaxPartitions", t.MaxPartitions, "above 0, or 0 for %d", defaultMaxPartitions)
 	if err := validBackoff(t.Backoff); err != nil {
 		fault("%w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/jitter"
 	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/respbody"
 )
 
@@ -51,7 +52,7 @@ func (c *call) decide() bool {
 		return false
 	}
 	if c.record.Stop = c.lineTooLong(delay); c.record.Stop != "" {
-		c.partition.share.refuseSendToken()
+		c.partition.Share.RefuseSendToken()
 		return false
 	}
 	switch {
@@ -105,7 +106,7 @@ func (c *call) nextDelay() time.Duration {
 	asked := jitter.Spread(c.caller.Context, c.record.Asked, c.config.spread.of(c.record.Asked))
 	status := c.record.Response.StatusCode
 	if c.config.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
-		return addSaturating(d, asked)
+		return jitter.Add(d, asked)
 	}
 	return max(d, asked)
 }
@@ -128,9 +129,9 @@ func (c *call) backoffDelay() time.Duration {
 // tooLate returns StopDeadline if the next attempt could not be sent before the
 // deadline, as far as that is known before the delay, and "" otherwise.
 func (c *call) tooLate(delay time.Duration) Stop {
-	wait := addSaturating(delay, c.tokenWait())
-	if c.partition.gate.Load() != nil { // the Retry-After of another response may be longer
-		wait = max(wait, c.partition.gate.ClosedFor(time.Now()))
+	wait := jitter.Add(delay, c.tokenWait())
+	if c.partition.Gate.Load() != nil { // the Retry-After of another response may be longer
+		wait = max(wait, c.partition.Gate.ClosedFor(time.Now()))
 	}
 	if c.caller.Outlives(wait) {
 		return StopDeadline
@@ -141,12 +142,12 @@ func (c *call) tooLate(delay time.Duration) Stop {
 // lineTooLong returns the reason to stop if the next attempt would not get a
 // send token in time at the current send rate, and "" otherwise.
 func (c *call) lineTooLong(delay time.Duration) Stop {
-	limiter := c.partition.limiter
+	limiter := c.partition.Pacer
 	if limiter == nil || c.config.failFast {
 		return ""
 	}
-	_, expected := limiter.pacer.Line()
-	longest, limited := limiter.maxWait()
+	_, expected := limiter.Line()
+	longest, limited := limiter.MaxWait()
 	switch {
 	case limited && expected-delay > longest:
 		return StopRateLimit
@@ -161,7 +162,7 @@ func (c *call) tokenWait() time.Duration {
 	if !c.config.waitTokens {
 		return 0
 	}
-	return c.partition.quota.pool.Soonest(c.config.costs.of(c.record.Class))
+	return c.partition.Quota.Soonest(c.config.costs.of(c.record.Class))
 }
 
 // draw draws the tokens for a retry, and reports whether there may be one. If
@@ -172,19 +173,19 @@ func (c *call) draw() bool {
 		c.unpaid = cost
 		return true
 	}
-	if c.partition.quota.lend(c.caller.Context, cost) != nil {
+	if c.partition.Quota.Lend(c.caller.Context, cost) != nil {
 		throttled := c.record.Class == Throttled
-		c.partition.share.refuse(throttled)
-		c.granting = !c.patient && c.partition.share.mayGrant(cost, throttled)
+		c.partition.Share.Refuse(throttled)
+		c.granting = !c.patient && c.partition.Share.MayGrant(cost, throttled)
 		if (c.patient || c.granting) && cost <= c.config.capacity && c.caller.Ended() == nil {
 			c.unpaid = cost
 			return true
 		}
 		return false
 	}
-	c.next.own(c.partition, cost)
+	c.next.Own(c.partition, cost)
 	if cost > 0 {
-		c.partition.share.signal()
+		c.partition.Share.Signal()
 	}
 	return true
 }
@@ -216,14 +217,14 @@ func (c *call) mayBeRefused() bool {
 	if c.config.failFast || c.unpaid > 0 {
 		return true
 	}
-	limiter := c.partition.limiter
+	limiter := c.partition.Pacer
 	if limiter == nil && !c.config.shareRetryAfter {
 		return false
 	}
 	if _, ok := c.caller.Deadline(); ok || limiter == nil {
 		return ok
 	}
-	_, ok := limiter.maxWait()
+	_, ok := limiter.MaxWait()
 	return ok
 }
 
@@ -282,13 +283,13 @@ func (c *call) pay() (left time.Duration, err error) {
 	if err := c.acquireInTime(); err != nil {
 		return 0, err
 	}
-	c.next.own(c.partition, c.unpaid)
+	c.next.Own(c.partition, c.unpaid)
 	c.unpaid = 0
 	if left = c.record.Delay; c.granting {
 		left = max(left-time.Since(start), 0)
 	}
 	if c.caller.Outlives(left) {
-		return 0, errTooLate
+		return 0, pacer.ErrTooLate
 	}
 	return left, nil
 }
@@ -303,17 +304,17 @@ func (c *call) acquireInTime() error {
 		defer end()
 		ctx = within
 	case ok:
-		earlier, end := context.WithDeadlineCause(ctx, deadline.Add(-c.record.Delay), errTooLate)
+		earlier, end := context.WithDeadlineCause(ctx, deadline.Add(-c.record.Delay), pacer.ErrTooLate)
 		defer end()
 		ctx = earlier
 	}
 	if c.granting {
-		return c.partition.quota.pool.Await(ctx, c.unpaid)
+		return c.partition.Quota.AwaitGrant(ctx, c.unpaid)
 	}
 	if !c.config.waitTokens {
-		return c.partition.quota.awaitLoan(ctx, c.unpaid)
+		return c.partition.Quota.AwaitLoan(ctx, c.unpaid)
 	}
-	return c.partition.quota.lend(ctx, c.unpaid)
+	return c.partition.Quota.Lend(ctx, c.unpaid)
 }
 
 // grantWait returns how long a retry waits for the tokens of a fleet: its delay,
@@ -333,7 +334,7 @@ func (c *call) endWaiting(err error) {
 		c.giveUp()
 	case errors.Is(err, ErrQuotaExceeded) && !c.config.waitTokens:
 		c.stopAt(StopQuota)
-	case errors.Is(err, errTooLate), errors.Is(err, ErrQuotaExceeded): // the wait is longer than expected
+	case errors.Is(err, pacer.ErrTooLate), errors.Is(err, ErrQuotaExceeded): // the wait is longer than expected
 		c.stopAt(StopDeadline)
 	case errors.Is(err, ErrRateLimited):
 		c.stopAt(StopRateLimit)
@@ -379,7 +380,7 @@ func (c *call) patience(delay time.Duration) time.Duration {
 // SDKs and Tools Reference Guide, "Retry behavior"). The 2026 revision always
 // uses it again, unless there was no response.
 func (c *call) discard() *respbody.Discarded {
-	c.next.freshConn = c.needsFreshConn()
+	c.leaves = c.leavesConn()
 	if c.record.Response == nil {
 		return nil
 	}
@@ -388,9 +389,9 @@ func (c *call) discard() *respbody.Discarded {
 	return respbody.Discard(c.record.Response, reuse, c.own.Ender())
 }
 
-// needsFreshConn reports whether the next attempt might otherwise use the
-// connection that failed.
-func (c *call) needsFreshConn() bool {
+// leavesConn reports whether the next attempt might otherwise use the connection
+// that failed.
+func (c *call) leavesConn() bool {
 	switch {
 	case c.config.conns == nil,
 		c.record.Class == Throttled,

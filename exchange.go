@@ -159,7 +159,7 @@ func (c *call) send() {
 	if c.observed {
 		c.record.Start = time.Now()
 	}
-	c.unsent, c.permit.sendToken = nil, false
+	c.unsent, c.permit.SendToken = nil, false
 	c.sentBy = c.route()
 	if c.own == nil {
 		c.record.Response, c.record.Err = c.sentBy.RoundTrip(c.out)
@@ -178,7 +178,7 @@ func (c *call) route() http.RoundTripper {
 	switch {
 	case c.config.conns == nil || !neterr.Serves(c.out.URL):
 		return c.config.base
-	case c.permit.freshConn:
+	case c.before.left:
 		return c.config.conns.Single(c.out.URL)
 	}
 	return c.config.conns.For(c.out.URL)

@@ -5,27 +5,13 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/respbody"
 )
-
-// tryFast is RoundTrip where the settings may ask for nothing but sending the
-// request.
-func (c *config) tryFast(req *http.Request) (*http.Response, error) {
-	var f fastPath
-	f.send(c, req)
-	switch {
-	case f.succeeded(req):
-		f.reward(req)
-		return f.resp, nil
-	case f.sent():
-		return f.goOn(req)
-	}
-	return roundTrip(c, req, f.options)
-}
 
 // A fastPath sends a request that needs nothing but sending. Most requests
 // succeed there, without an allocation. If one fails, it makes a call that goes on
@@ -36,7 +22,7 @@ type fastPath struct {
 	via      http.RoundTripper
 	own      *respbody.Context // of what was sent; nil if that is the caller's request
 	out      *http.Request     // what was sent, with own
-	entry    *partitionEntry   // only in adaptive mode, which needs it before sending
+	entry    *admission.Entry  // only in adaptive mode, which needs it before sending
 	sendTime time.Duration     // see permit
 	memory   replay.Memory     // of the request's body
 	resp     *http.Response
@@ -45,7 +31,7 @@ type fastPath struct {
 
 // send makes the first attempt if neither the settings nor the request ask for
 // more than sending it, and no send token has to be waited for. It is called
-// once.
+// once. If sent is true afterwards, finish must be called.
 func (f *fastPath) send(c *config, req *http.Request) {
 	if req.Trailer != nil ||
 		req.Body != nil && req.Body != http.NoBody && (req.GetBody == nil || !f.memory.Remember(req.Body)) {
@@ -78,7 +64,7 @@ func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper
 			c.partitions.Release(e)
 		}
 	}()
-	if pacer := e.Value.limiter.pacer; pacer.TakesTokens() {
+	if pacer := e.Value.Pacer; pacer.TakesTokens() {
 		var ok bool
 		if f.sendTime, ok = pacer.Take(announced.Request{}); !ok {
 			return
@@ -114,8 +100,30 @@ func (f *fastPath) sendWithin(req *http.Request) {
 
 func (f *fastPath) sent() bool { return f.config != nil }
 
-// succeeded reports whether the request was sent and the response needs no
-// further look.
+// finish ends the call of the request that was sent.
+func (f *fastPath) finish(req *http.Request) (*http.Response, error) {
+	if f.entry == nil {
+		f.findPartition(req)
+	}
+	if !f.succeeded(req) {
+		return f.goOn(req)
+	}
+	f.reward(req)
+	return f.resp, nil
+}
+
+// findPartition finds the partition of the request. Shared.Join may panic: then it
+// closes the response.
+func (f *fastPath) findPartition(req *http.Request) {
+	defer func() {
+		if f.entry == nil && f.resp != nil && f.resp.Body != nil {
+			f.resp.Body.Close()
+		}
+	}()
+	f.entry = f.config.partitionOf(req, nil)
+}
+
+// succeeded reports whether the response needs no further look.
 func (f *fastPath) succeeded(req *http.Request) bool {
 	return f.resp != nil && f.err == nil && f.resp.StatusCode < 400 && f.resp.Body != nil &&
 		(f.resp.StatusCode != http.StatusOK || !awsproto.MayHideError(req))
@@ -126,33 +134,12 @@ func (f *fastPath) reward(req *http.Request) {
 	if conns := f.config.conns; conns != nil {
 		conns.Saw(req, f.resp.ProtoMajor)
 	}
-	e := f.entry
-	if e == nil {
-		e = f.findPartition(req)
-	} else {
-		e.Value.limiter.pacer.Update(f.sendTime, false)
+	p := &f.entry.Value
+	if p.Pacer != nil {
+		p.Pacer.Update(f.sendTime, false)
 	}
-	e.Value.quota.Release(f.config.increment)
-	f.config.partitions.Release(e)
-}
-
-// findPartition returns the partition of the request.
-func (f *fastPath) findPartition(req *http.Request) *partitionEntry {
-	if !f.config.shared || f.resp == nil || f.resp.Body == nil {
-		return f.config.partitionOf(req, nil)
-	}
-	return f.joinPartition(req)
-}
-
-// joinPartition is findPartition where Shared.Join may panic. Then it closes
-// the response.
-func (f *fastPath) joinPartition(req *http.Request) (e *partitionEntry) {
-	defer func() {
-		if e == nil {
-			f.resp.Body.Close()
-		}
-	}()
-	return f.config.partitionOf(req, nil)
+	p.Quota.Release(f.config.increment)
+	f.config.partitions.Release(f.entry)
 }
 
 // goOn makes the call of the request that was sent, after its first attempt.
@@ -162,12 +149,9 @@ func (f *fastPath) goOn(req *http.Request) (*http.Response, error) {
 	c.req, c.caller, c.outer = req, caller.Of(req), f.config.retriedOutside(req)
 	c.resolve(f.config, nil)
 	c.body.Sent(req, f.memory)
-	if f.entry == nil {
-		f.entry = f.findPartition(req)
-	}
 	c.use(f.entry)
 	c.start(1, past{})
-	c.out, c.own, c.sentBy, c.permit.sendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
+	c.out, c.own, c.sentBy, c.permit.SendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
 	c.record.Response, c.record.Err = f.resp, f.err
 	c.receive()
 	if !c.conclude() {

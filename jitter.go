@@ -98,28 +98,21 @@ func (e Exponential) Validate() error { return invalid.Within("awsretry: ", e.va
 
 func (e Exponential) validate() error {
 	d := e.withDefaults()
-	switch err := validDelays(d.Initial, d.Max); {
-	case err != nil:
-		return err
-	case d.ThrottlingInitial < 0:
-		return fmt.Errorf("Backoff.ThrottlingInitial is %v; it must be above 0, or 0 for the default",
-			d.ThrottlingInitial)
-	case !(d.Factor >= 1) || math.IsInf(d.Factor, 0):
-		return fmt.Errorf("Backoff.Factor is %v; it must be a number from 1 up, or 0 for %v", e.Factor, defaultFactor)
-	}
-	return nil
+	return cmp.Or(
+		validDelays(d.Initial, d.Max),
+		invalid.Check(d.ThrottlingInitial >= 0, "Backoff.ThrottlingInitial", d.ThrottlingInitial, "above 0, or 0 for the default"),
+		invalid.Check(d.Factor >= 1 && !math.IsInf(d.Factor, 0), "Backoff.Factor", e.Factor,
+			"a number from 1 up, or 0 for %v", defaultFactor),
+	)
 }
 
 // validDelays returns an error if a backoff's first delay or its limit is not
 // valid.
 func validDelays(initial, limit time.Duration) error {
-	switch {
-	case limit < 0:
-		return fmt.Errorf("Backoff.Max is %v; it must be above 0, or 0 for %v", limit, defaultMax)
-	case initial < 0 || initial > limit:
-		return fmt.Errorf("Backoff.Initial is %v; it must be above 0 and at most Max, %v", initial, limit)
-	}
-	return nil
+	return cmp.Or(
+		invalid.Check(limit >= 0, "Backoff.Max", limit, "above 0, or 0 for %v", defaultMax),
+		invalid.Check(initial >= 0 && initial <= limit, "Backoff.Initial", initial, "above 0 and at most Max, %v", limit),
+	)
 }
 
 // Decorrelated is the decorrelated jitter of the AWS Architecture Blog,
@@ -199,15 +192,6 @@ func (legacyBackoff) Delay(n int, class Class, _ time.Duration) time.Duration {
 }
 
 func clamp(d, limit time.Duration) time.Duration { return max(min(d, limit), 0) }
-
-// addSaturating returns a+b, or the longest Duration if that is shorter.
-// Neither a nor b is negative.
-func addSaturating(a, b time.Duration) time.Duration {
-	if b > math.MaxInt64-a {
-		return math.MaxInt64
-	}
-	return a + b
-}
 
 // completed returns b with the delays of revision for the fields that an
 // Exponential leaves zero, and revision if b is nil.

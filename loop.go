@@ -104,9 +104,9 @@ func (l *loop) Wait() error {
 // keepTokens makes End keep what the attempt took, because it is sent.
 func (l *loop) keepTokens() {
 	p := &l.call.permit
-	p.sendToken = false
-	if !p.lent {
-		p.retryTokens = 0
+	p.SendToken = false
+	if !p.Lent {
+		p.RetryTokens = 0
 	}
 }
 
@@ -183,12 +183,12 @@ func (l *loop) Decide(why Stop) (delay time.Duration, stop Stop) {
 // back, less those that Settle puts back for the success of a first attempt.
 func (l *loop) Detach() (putBack func()) {
 	c := &l.call
-	tokens := c.next.retryTokens
-	c.next.release(false)
-	if c.partition.limiter != nil {
-		c.permit.sendTime = c.partition.limiter.pacer.SendTime()
+	tokens := c.next.RetryTokens
+	c.next.Release(false)
+	if c.partition.Pacer != nil {
+		c.permit.SendTime = c.partition.Pacer.SendTime()
 	}
-	return func() { c.partition.quota.giveBack(max(tokens-c.config.increment, 0)) }
+	return func() { c.partition.Quota.PutBack(max(tokens-c.config.increment, 0)) }
 }
 
 // End ends the call. It puts back the tokens of an attempt that was not sent,
@@ -202,10 +202,10 @@ func (l *loop) End() {
 	c := &l.call
 	defer c.end()
 	c.responded = true
-	if l.detached && !c.permit.sendToken { // Settle ends a request that was sent
-		inFlight := c.permit.inFlight
-		c.permit.inFlight = false
-		defer func() { c.permit.inFlight = inFlight }()
+	if l.detached && !c.permit.SendToken { // Settle ends a request that was sent
+		inFlight := c.permit.InFlight
+		c.permit.InFlight = false
+		defer func() { c.permit.InFlight = inFlight }()
 	}
 	c.endAttempt()
 	if l.undecided {

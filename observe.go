@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"example.com/awsretry/internal/record"
 	"example.com/awsretry/internal/redact"
@@ -29,9 +30,9 @@ import (
 // level, for example with slog.SetLogLoggerLevel(slog.LevelDebug).
 //
 // URLs are logged without user, query and fragment. The attribute call is the
-// same for the attempts of one call, and another one for calls that are made at
-// the same time. Package retrylog can log successes too, fewer warnings in an
-// outage, and URLs without paths.
+// same for all attempts of one call, and different for calls that are made at the
+// same time. Package retrylog can also log successes, fewer warnings in an outage,
+// and URLs without paths.
 func LogTo(logger *slog.Logger) func(Attempt) {
 	return func(a Attempt) {
 		if a.Class == Success || a.Stop == StopCanceled {
@@ -112,4 +113,52 @@ const longestID = 200
 func requestID(h http.Header) string {
 	id := cmp.Or(h.Get("X-Amzn-Requestid"), h.Get("X-Amz-Request-Id"), h.Get("X-Request-Id"))
 	return redact.Text(id[:min(len(id), longestID)])
+}
+
+// setting returns Attempt.Setting.
+func (t *Transport) setting() string {
+	name := string(cmp.Or(t.Mode, Standard))
+	switch {
+	case t.Mode == Adaptive && t.Shared != nil:
+		name = "fleet"
+	case name == string(Standard) && t.Revision == Revision2026:
+		name = "revision2026"
+	}
+	if t.Mode == Adaptive && t.RateLimit.Pacing == ScaledPacing {
+		name += "=" + ScaledPacing.String()
+	}
+	quota, pacing := t.Quota, t.RateLimit
+	const simulated = 0.2 // of Quota.Share, in awsretry simulate
+	if quota.Share == simulated {
+		quota.Share = 0
+	}
+	pacing.Pacing, pacing.Limits, pacing.Cost = 0, nil, nil
+	for _, option := range []struct {
+		on   bool
+		name string
+	}{
+		{t.RateLimit.Limits != nil, "limits"}, {t.Quota.Share == simulated, "share"}, {t.ShareRetryAfter, "share_retry_after"},
+		{t.RetryAfterSpread < 0, "no_spread"}, {t.Resume, "resume"},
+	} {
+		if option.on {
+			name += "+" + option.name
+		}
+	}
+	var own []string
+	for _, field := range []struct {
+		set  bool
+		name string
+	}{
+		{t.Policy != nil, "Policy"}, {t.Backoff != nil, "Backoff"}, {t.MaxRetryAfter != 0, "MaxRetryAfter"},
+		{t.RetryAfterSpread > 0, "RetryAfterSpread"}, {t.RetryAfter != nil, "RetryAfter"}, {t.LongPoll != nil, "LongPoll"},
+		{quota != QuotaConfig{}, "Quota"}, {!pacing.zero(), "RateLimit"},
+	} {
+		if field.set {
+			own = append(own, field.name)
+		}
+	}
+	if len(own) > 0 {
+		name += " (" + strings.Join(own, ", ") + ")"
+	}
+	return name
 }

@@ -19,7 +19,7 @@ type Mode string
 const (
 	Standard Mode = "standard" // a retry token bucket and jittered exponential backoff
 	Adaptive Mode = "adaptive" // Standard, and a rate limiter that delays first attempts too
-	Legacy   Mode = "legacy"   // the rules of the AWS SDK for Go v1: 4 attempts, no bucket, a backoff of its own
+	Legacy   Mode = "legacy"   // the rules of the AWS SDK for Go v1: 4 attempts, no bucket, its own backoff
 )
 
 // A Revision is a version of the rules of a Mode. Legacy has one only.
@@ -107,8 +107,8 @@ const (
 	StopRateLimit Stop = "rate_limit"
 )
 
-// An Attempt is the record of one sending of a request, or of a call that was
-// refused before its first one.
+// An Attempt is the record of one attempt to send a request, or of a call that was
+// refused before its first attempt.
 type Attempt struct {
 	// Request is the caller's request. If the attempt continues a response body,
 	// it is a copy with the Range and If-Range headers of the rest. It must not
@@ -116,13 +116,13 @@ type Attempt struct {
 	Request *http.Request
 
 	// Number is the number of the attempt, from 1. It is 0 if the call ends
-	// because an attempt was refused, mostly its first: by the retry token bucket
+	// because an attempt, usually its first, was refused: by the retry token bucket
 	// (Quota.InitialCost), because no send token would come in time, because of a
-	// shared Retry-After, by an error of Prepare, or because the deadline passed
-	// meanwhile. Then Err is that of RoundTrip's [*Error], and Class is Throttled,
-	// or Permanent after StopPermanent and if the deadline has passed. There is no record of a
-	// call that was canceled before its first attempt, that came after its
-	// deadline, or whose With options are not valid.
+	// shared Retry-After, because of an error of Prepare, or because the deadline
+	// passed before it was sent. Then Err is the Err of RoundTrip's [*Error]. Class
+	// is Throttled, or Permanent after StopPermanent or if the deadline has passed.
+	// There is no record of a call that was canceled before its first attempt, that
+	// was made after its deadline, or whose With options are not valid.
 	Number int
 
 	// MaxAttempts is how many attempts the call may make.
@@ -143,27 +143,27 @@ type Attempt struct {
 	// its body.
 	Response *http.Response
 
-	// Err is the unchanged error of the Transport's Base, or an error that says
-	// that the attempt took longer than AttemptTimeout. If Request.Cancel ended
-	// the attempt, it is context.DeadlineExceeded after the deadline, as of an
-	// http.Client with a Timeout, and context.Canceled before. If Base panicked,
-	// it says so.
+	// Err is the unchanged error of the Transport's Base, or the library's error
+	// for an attempt that took longer than AttemptTimeout. If Request.Cancel ended
+	// the attempt, Err is context.DeadlineExceeded after the deadline, such as that
+	// of an http.Client with a Timeout, and context.Canceled before. If Base
+	// panicked, Err reports that.
 	Err error
 
 	// IdempotencyKey is the Idempotency-Key that the Transport set, see
 	// Transport.IdempotencyKey, or "".
 	IdempotencyKey string
 
-	// Body is what Peek had read of the body of a 2xx, and of an error what was
-	// read of its first 64 KiB. It is decompressed if the Content-Encoding is gzip
-	// or deflate, up to the first byte that cannot be, and empty if that is
-	// another one; the body of the Response stays as it came. It is nil without
-	// Transport.Peek. It is valid during the call of a Policy or an observer, and
-	// must not be changed.
+	// Body is the part of a 2xx body that Peek has read, or the part of the first
+	// 64 KiB of an error body that was read. It is decompressed if the
+	// Content-Encoding is gzip or deflate, up to the first byte that cannot be
+	// decompressed, and is empty for any other Content-Encoding. The body of the
+	// Response does not change. Body is nil without Transport.Peek. It is valid
+	// during the call of a Policy or an observer, and must not be changed.
 	Body []byte
 
-	// Code is the AWS error code in the response, or "". It is found in a body
-	// that is compressed by gzip or deflate too. If no retry can follow,
+	// Code is the AWS error code in the response, or "". It is also found in
+	// a body that is compressed with gzip or deflate. If no retry can follow,
 	// because of MaxAttempts 1, WithoutRetry, an outer loop or a one-shot request
 	// body of which too much was sent, only the headers are searched: the
 	// response body is not read before the caller has it. In [Adaptive] mode a
@@ -183,8 +183,8 @@ type Attempt struct {
 	Elapsed time.Duration
 	Waited  time.Duration
 
-	// Asked is the delay that the response asks for, with Retry-After or as
-	// Transport.RetryAfter says, or 0.
+	// Asked is the delay that the response asks for, by Retry-After or by
+	// Transport.RetryAfter, or 0.
 	Asked time.Duration
 
 	// Delay is the time before the next attempt, or the time that
@@ -220,7 +220,7 @@ type Policy func(*Attempt) Class
 // codes, 429, 509 and 529 are Throttled. Transient codes, 408 and 5xx are
 // Transient, except for 501, 505, 506, 507, 508, 510 and 511. Any other status
 // from 400 up is Permanent. The status of a proxy that refuses CONNECT counts in
-// the same way, although net/http makes an error of it.
+// the same way, although net/http turns it into an error.
 //
 // The rules are those of the AWS SDKs and Tools Reference Guide, "Retry
 // behavior", and for server errors those of the AWS General Reference and
@@ -321,9 +321,9 @@ func statusClass(status int) Class {
 // IdempotentOnly returns a policy that classifies as policy does, but makes
 // Transient and Timeout Permanent unless it is safe to send the request twice:
 // its method is idempotent (RFC 9110), it has an Idempotency-Key or
-// X-Idempotency-Key header, also from Transport.IdempotencyKey, or nothing of it
-// was sent. Throttled stays: the service did not execute the request. A nil
-// policy means DefaultPolicy.
+// X-Idempotency-Key header, even one from Transport.IdempotencyKey, or nothing of
+// it was sent. Throttled does not change, because the service did not execute the
+// request. A nil policy means DefaultPolicy.
 func IdempotentOnly(policy Policy) Policy {
 	if policy == nil {
 		policy = DefaultPolicy

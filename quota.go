@@ -3,18 +3,16 @@ package awsretry
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 
-	"example.com/awsretry/internal/recent"
+	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/tokens"
 )
 
 // ErrQuotaExceeded is returned by [Quota.Acquire] when the retry token bucket
 // has too few tokens.
-var ErrQuotaExceeded = errors.New("awsretry: retry capacity exceeded")
+var ErrQuotaExceeded = tokens.ErrQuotaExceeded
 
 // defaultQuotaCapacity is maxCapacity (AWS SDK for Kotlin, "Retries").
 const defaultQuotaCapacity = 500
@@ -28,7 +26,7 @@ const defaultQuotaCapacity = 500
 // The costs and the increment are what a [Transport] draws and returns. A
 // [Quota] used by itself ignores them: its caller chooses each amount.
 type QuotaConfig struct {
-	// Capacity is the number of tokens in a full bucket, which a new one is. 0
+	// Capacity is the number of tokens in a full bucket. A new bucket is full. 0
 	// means 500. Negative means that there is no quota: every retry is allowed.
 	// It counts tokens, not retries: if it is below the cost of a retry, which
 	// is 5 to 14 tokens by default, no retry is made.
@@ -49,56 +47,54 @@ type QuotaConfig struct {
 	SuccessIncrement int
 
 	// RefillPerSecond is the number of tokens that come back per second,
-	// whatever happens. It may be a fraction. 0 means that tokens come back
-	// with successes only. It must not be negative.
+	// regardless of outcomes. It may be a fraction. 0 means that tokens come back
+	// only with successes. It must not be negative.
 	RefillPerSecond float64
 
-	// Share makes the capacity follow the traffic: it is what all retries of that
-	// share of the last minute's calls cost, 0.2 for every fifth call, but at most
-	// Capacity, and at least what the retries of one call cost. So the buckets of
-	// many small processes together allow no more retries than that of one busy
-	// process. A new bucket has the tokens of one call. It must be from 0 to 1. 0
-	// means that the capacity is always Capacity. A Share needs a quota, and cannot
-	// be combined with InitialCost and RefillPerSecond.
+	// Share makes the capacity follow the traffic: the bucket holds the cost of all
+	// retries of this share of the last minute's calls (0.2 means every fifth call),
+	// but at most Capacity, and at least the cost of one call's retries. So the
+	// buckets of many small processes together allow no more retries than that of
+	// one busy process. A new bucket has the tokens of one call. Share must be from
+	// 0 to 1. 0 means that the capacity is always Capacity. A Share needs a quota,
+	// and cannot be combined with InitialCost and RefillPerSecond.
 	//
 	// With Transport.Shared, the calls are those of all processes. For each of them,
 	// the capacity of their bucket is at least what the retries of one call cost,
 	// and at most Capacity.
 	//
 	// A Transport counts every call. A [Quota] used by itself counts calls of
-	// Release, and takes a call to make up to two retries at the greatest of the
+	// Release, and assumes that a call makes up to two retries at the highest of the
 	// costs.
 	Share float64
 
 	// Wait makes Acquire block, first come first served, instead of returning
 	// ErrQuotaExceeded. It needs a RefillPerSecond: without one the wait might
-	// never end. A wait that is not expected to end before the context's
-	// deadline is not begun.
+	// never end. Acquire does not begin a wait that is not expected to end before
+	// the context's deadline.
 	Wait bool
 }
 
 // validate returns an error that names the first invalid field. The caller adds
 // the package's prefix.
 func (c QuotaConfig) validate() error {
-	switch {
-	case !(c.Share >= 0 && c.Share <= 1):
-		return fmt.Errorf("Quota.Share is %v; it must be from 0 to 1, where 0 means a capacity that does not change", c.Share)
-	case c.Share > 0 && (c.Capacity < 0 || c.InitialCost > 0 || c.RefillPerSecond > 0):
+	if c.Share > 0 && c.Share <= 1 && (c.Capacity < 0 || c.InitialCost > 0 || c.RefillPerSecond > 0) {
 		return fmt.Errorf("Quota.Share is %v, Quota.Capacity %d, Quota.InitialCost %d and Quota.RefillPerSecond %v; "+
 			"with a Share, Capacity must not be negative and the others must be 0",
 			c.Share, c.Capacity, c.InitialCost, c.RefillPerSecond)
-	case !(c.RefillPerSecond >= 0) || math.IsInf(c.RefillPerSecond, 1):
-		return fmt.Errorf("Quota.RefillPerSecond is %v; it must be a finite number of tokens, 0 or more",
-			c.RefillPerSecond)
-	case c.Wait && c.RefillPerSecond < tokens.MinRate:
-		return fmt.Errorf("Quota.Wait is true and Quota.RefillPerSecond is %v; "+
-			"it must be at least %.2g, a token in 146 years, for a wait to end", c.RefillPerSecond, tokens.MinRate)
-	case c.InitialCost < 0:
-		return fmt.Errorf("Quota.InitialCost is %d; it must be 0 or more", c.InitialCost)
-	case c.Capacity >= 0 && c.InitialCost > c.capacity():
-		return fmt.Errorf("Quota.InitialCost is %d; it must be at most Quota.Capacity, %d", c.InitialCost, c.capacity())
 	}
-	return nil
+	return cmp.Or(
+		invalid.Check(c.Share >= 0 && c.Share <= 1, "Quota.Share", c.Share,
+			"from 0 to 1, where 0 means a capacity that does not change"),
+		invalid.Check(c.RefillPerSecond >= 0 && !math.IsInf(c.RefillPerSecond, 1), "Quota.RefillPerSecond", c.RefillPerSecond,
+			"a finite number of tokens, 0 or more"),
+		invalid.Check(!c.Wait || c.RefillPerSecond >= tokens.MinRate,
+			"Quota.Wait is true and Quota.RefillPerSecond", c.RefillPerSecond,
+			"at least %.2g, a token in 146 years, for a wait to end", tokens.MinRate),
+		invalid.Check(c.InitialCost >= 0, "Quota.InitialCost", c.InitialCost, "0 or more"),
+		invalid.Check(c.Capacity < 0 || c.InitialCost <= c.capacity(), "Quota.InitialCost", c.InitialCost,
+			"at most Quota.Capacity, %d", c.capacity()),
+	)
 }
 
 // capacity returns Capacity or its default. It is negative if there is no quota.
@@ -108,65 +104,25 @@ func (c QuotaConfig) capacity() int { return cmp.Or(c.Capacity, defaultQuotaCapa
 // tokens and refuses every retry. A [Transport] has one for each partition. It
 // is safe for concurrent use.
 type Quota struct {
-	err       error // of an invalid configuration
-	unlimited bool
-	wait      bool
-	capacity  int             // at most
-	share     float64         // of the calls that may be retried; 0 if the capacity does not change
-	perCall   int             // tokens that the retries of one call cost, for share
-	calls     *recent.Counter // nil without share
-	seen      *atomic.Int64   // calls, for the Share of a bucket that many processes share; else nil
-	pool      *tokens.Pool    // nil if err is set, and in the zero Quota
+	err    error // of an invalid configuration
+	bucket tokens.Quota
 }
 
 // NewQuota returns a full bucket. If c is invalid, every [Quota.Acquire]
 // returns an error that names the field and what is allowed.
 func NewQuota(c QuotaConfig) *Quota {
-	const attempts = 3 // of standard mode
-	return newQuota(c, classicCosts.with(c).ofCall(attempts))
-}
-
-// newQuota is NewQuota for calls whose retries cost up to perCall tokens.
-func newQuota(c QuotaConfig, perCall int) *Quota {
 	if err := c.validate(); err != nil {
 		return &Quota{err: fmt.Errorf("awsretry: %w", err)}
 	}
-	q := &Quota{capacity: c.capacity(), wait: c.Wait}
-	if q.capacity < 0 {
-		q.unlimited, q.capacity, c.RefillPerSecond = true, math.MaxInt, 0
-	}
-	var size func() int
-	if c.Share > 0 {
-		q.share, q.perCall, q.calls = c.Share, perCall, recent.New()
-		size = q.sizeForCalls
-	}
-	q.pool = tokens.NewPool(q.capacity, c.RefillPerSecond, size)
-	return q
+	const attempts = 3 // of standard mode
+	return &Quota{bucket: *tokens.NewQuota(c.forBucket(classicCosts.with(c).ofCall(attempts)))}
 }
 
-// newPartOfQuota returns the part that one process has of a bucket with a Share: it
-// counts the calls, and begins with the tokens of one.
-func newPartOfQuota(c QuotaConfig, perCall int) *Quota {
-	c.Share = 0
-	q := newQuota(c, perCall)
-	q.seen = new(atomic.Int64)
-	q.takeUpTo(q.Tokens() - perCall)
-	return q
-}
-
-// sizeForCalls returns the capacity with Share.
-func (q *Quota) sizeForCalls() int {
-	calls := max(q.share*float64(q.calls.Count()), 1)
-	return int(min(calls*float64(q.perCall), float64(q.capacity)))
-}
-
-// sawCall counts a call for Share.
-func (q *Quota) sawCall() {
-	switch {
-	case q.calls != nil:
-		q.calls.Add()
-	case q.seen != nil:
-		q.seen.Add(1)
+// forBucket returns c as package tokens has it, for calls whose retries cost up to
+// perCall tokens.
+func (c QuotaConfig) forBucket(perCall int) tokens.QuotaConfig {
+	return tokens.QuotaConfig{
+		Capacity: c.capacity(), PerSecond: c.RefillPerSecond, Wait: c.Wait, Share: c.Share, PerCall: perCall,
 	}
 }
 
@@ -178,94 +134,19 @@ func (q *Quota) sawCall() {
 // draws nothing and returns the context's cause. It always returns nil for an n
 // of 0 or less, and if there is no quota.
 func (q *Quota) Acquire(ctx context.Context, n int) error {
-	switch {
-	case q.err != nil:
+	if q.err != nil {
 		return q.err
-	case q.unlimited || n <= 0:
-		return nil
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case n > q.capacity:
-		return ErrQuotaExceeded
-	case q.wait:
-		return q.acquireInLine(ctx, n)
-	case !q.pool.Take(n):
-		return ErrQuotaExceeded
 	}
-	return nil
-}
-
-// acquireInLine draws n tokens, and waits in line for them.
-func (q *Quota) acquireInLine(ctx context.Context, n int) error {
-	err := q.pool.Wait(ctx, n)
-	var tooLong *tokens.TooLongError
-	if errors.As(err, &tooLong) {
-		return fmt.Errorf("%w: the expected wait of %v would not end before the context's deadline",
-			ErrQuotaExceeded, tooLong.Expected)
-	}
-	return err
+	return q.bucket.Acquire(ctx, n)
 }
 
 // Release returns n tokens; those above the capacity are dropped. An n of 0 or
 // less changes nothing.
-func (q *Quota) Release(n int) {
-	q.sawCall()
-	q.giveBack(n)
-}
-
-// giveBack is Release where no call has ended.
-func (q *Quota) giveBack(n int) {
-	if q.pool != nil {
-		q.pool.Put(n)
-	}
-}
-
-// takeUpTo draws n tokens, or as many as there are, and returns how many.
-func (q *Quota) takeUpTo(n int) int {
-	if q.unlimited || q.pool == nil {
-		return 0
-	}
-	return q.pool.TakeUpTo(n)
-}
+func (q *Quota) Release(n int) { q.bucket.Release(n) }
 
 // Tokens returns how many whole tokens can be drawn now, or [math.MaxInt] if
 // there is no quota.
-func (q *Quota) Tokens() int {
-	if q.pool == nil {
-		return 0
-	}
-	return q.pool.Tokens()
-}
-
-// full reports whether no tokens are drawn.
-func (q *Quota) full() bool { return q.Tokens() >= q.pool.Size() }
-
-// lend draws n tokens for a retry. Until endLoan, awaitLoan expects that they may
-// come back.
-func (q *Quota) lend(ctx context.Context, n int) error {
-	err := q.Acquire(ctx, n)
-	if err == nil && n > 0 {
-		q.pool.BeginLoan()
-	}
-	return err
-}
-
-// endLoan returns the n tokens that lend drew if back is true, and ends the loan.
-func (q *Quota) endLoan(n int, back bool) {
-	if n > 0 {
-		q.pool.EndLoan(n, back)
-	}
-}
-
-// awaitLoan is lend, but waits in line for tokens that may come back: with time,
-// or from retries that are in progress.
-func (q *Quota) awaitLoan(ctx context.Context, n int) error {
-	err := q.pool.AwaitLoan(ctx, n)
-	if err == tokens.ErrTooFew {
-		return ErrQuotaExceeded
-	}
-	return err
-}
+func (q *Quota) Tokens() int { return q.bucket.Tokens() }
 
 // The cost of a retry in tokens (AWS SDK for Kotlin, "Retries", and the 2026
 // revision).

@@ -21,7 +21,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/retrier"
+	"example.com/awsretry/internal/sharing"
 )
 
 // A Transport is an http.RoundTripper that retries requests by the rules of the
@@ -135,10 +137,10 @@ type Transport struct {
 	// [*Error].
 	Prepare func(*http.Request, int) error
 
-	// LongPoll reports whether the caller repeats a request in a loop of its
-	// own. If the retry token bucket refuses the retry of such a request,
-	// RoundTrip sleeps the delay before it returns, so that the loop does not
-	// spin. Return true for every request if the callers take the next item at
+	// LongPoll reports whether the caller repeats a request in its own loop. If
+	// the retry token bucket refuses the retry of such a request, RoundTrip
+	// waits for the delay before it returns, so that the loop does not spin.
+	// Return true for every request if the callers take the next item at
 	// once. LongPoll works in Standard and Adaptive mode and with either
 	// revision. Nil means no request in Classic, and in Revision2026 the AWS
 	// operations SQS ReceiveMessage, Step Functions GetActivityTask, and SWF
@@ -177,18 +179,18 @@ type Transport struct {
 	RetryAfter func(resp *http.Response, body []byte) (delay time.Duration, ok bool)
 
 	// Peek reports whether Policy has to see more of the body of a 2xx than was
-	// read so far, for services that say failure inside a success. It is called
-	// with a nil body first, where false means that nothing is read, and then after
+	// read so far, for services that report failures in a 2xx. It is first called
+	// with a nil body, where false means that nothing is read, and then after
 	// each Read, until it returns false, the body ends or 1 MiB is read. Policy
-	// finds the bytes in [Attempt].Body. Both see a body whose Content-Encoding is
-	// gzip or deflate decompressed, up to 1 MiB of it, and nothing of one with
-	// another Content-Encoding. The response that RoundTrip returns has
-	// the whole body, and streams on as soon as Peek has returned false. A body
-	// that breaks off before that is a transient failure without a response.
-	// AttemptTimeout and the context limit how long it takes. As for
+	// finds the bytes in [Attempt].Body. If the Content-Encoding is gzip or
+	// deflate, both see the body decompressed, up to 1 MiB of it. Of a body with
+	// another Content-Encoding, they see nothing. The response that RoundTrip
+	// returns has the whole body, and streams on as soon as Peek has returned
+	// false. A body that breaks off before that is a transient failure without
+	// a response. AttemptTimeout and the context limit the time. As for
 	// [Attempt].Code, a body is not read if no retry can follow. Peek must not
-	// read resp.Body, nor change or keep body. Nil means that Policy sees the body
-	// of no 2xx.
+	// read resp.Body, nor change or keep body. Nil means that Policy does not see
+	// the body of any 2xx.
 	Peek func(resp *http.Response, body []byte) (more bool)
 
 	// IdempotencyKey returns the Idempotency-Key header of a POST or PATCH that
@@ -273,22 +275,23 @@ type retrying = retrier.Always
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if c := t.config.Load(); c != nil && c.fastPathAllowed {
-		return c.tryFast(req) // most requests end there
-	}
-	return t.roundTrip(req)
-}
-
-// roundTrip is RoundTrip without the fast path.
-func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
-	config, err := t.resolve()
-	if err != nil {
-		if req.Body != nil {
-			req.Body.Close()
+	c := t.config.Load()
+	if c == nil {
+		var err error
+		if c, err = t.resolve(); err != nil {
+			if req.Body != nil {
+				req.Body.Close()
+			}
+			return nil, err
 		}
-		return nil, err
 	}
-	return roundTrip(config, req, nil)
+	var f fastPath
+	if c.fastPathAllowed {
+		if f.send(c, req); f.sent() {
+			return f.finish(req) // most requests end there
+		}
+	}
+	return roundTrip(c, req, f.options)
 }
 
 // roundTrip makes the call of a request. If options is nil, they are not known
@@ -331,11 +334,11 @@ type State struct {
 	SendRate     float64 // of the rate limiter, in requests per second
 
 	Waiting      int           // requests in line for a send token, or held back by a shared Retry-After
-	ExpectedWait time.Duration // of a request that comes now
+	ExpectedWait time.Duration // of a new request
 	RetryAfter   time.Duration // until the end of the shared Retry-After; 0 if none is in force
 
-	// Limits are what the service announced last, with what is in flight taken
-	// off, for RateLimit.Limits.
+	// Limits are the limits that the service announced, less the requests in
+	// flight, with RateLimit.Limits.
 	Limits []Limit
 
 	Fleet FleetState // with Transport.Shared
@@ -344,13 +347,33 @@ type State struct {
 // FleetState describes the buckets of all Transports that share a partition, as of
 // the last grant. It is zero before the first one.
 type FleetState struct {
-	Leased  bool    // the grant is in force: the store answers; in adaptive mode an idle process has none at times
+	Leased  bool    // a grant is in force: the store responds; in adaptive mode, an idle process may have none
 	Members int     // how many Transports share the partition, without those that are idle
 	Rate    float64 // of all of them, in requests per second; 0 if it is not limited
 
-	// Tokens is how many tokens the retry token bucket of all processes has, apart
-	// from those that each of them has, which are few and are State.Tokens.
+	// Tokens is how many tokens the shared retry token bucket has. Each process has
+	// a few more, which are its State.Tokens.
 	Tokens int
+}
+
+// Shared lets many processes share the buckets of a Transport's partitions. Only
+// packages of this repository can implement it: fleet does, with Valkey or Redis.
+// Its methods must be safe for concurrent use and must not wait for a network.
+type Shared interface {
+	// Join begins to share a partition. The first request of the partition calls
+	// it. If it panics, the next request calls it again. It is not called for a
+	// Transport that has no quota, is not in adaptive mode and does not share a
+	// Retry-After.
+	Join(sharing.Share)
+
+	// FirstRate is the highest send rate of a process in adaptive mode that has not
+	// had a lease, in requests per second. 0 means any.
+	FirstRate() float64
+
+	// Validate returns an error if the configuration is not valid, or not valid
+	// for Transports with that mode. It is part of what Transport.Validate
+	// returns.
+	Validate(Mode) error
 }
 
 // State returns the state of the named partition. It returns false if no
@@ -385,18 +408,18 @@ func (t *Transport) Partitions() iter.Seq2[string, State] {
 	}
 }
 
-func stateOf(p *partition) State {
-	s := State{Tokens: p.quota.Tokens(), Capacity: p.quota.pool.Size(), RetryAfter: p.gate.ClosedFor(time.Now())}
-	if p.limiter != nil {
-		s.MeasuredRate, s.SendRate, s.Limited = p.limiter.Rates()
-		s.Waiting, s.ExpectedWait = p.limiter.pacer.Line()
-		for _, limit := range p.limiter.pacer.Limits() {
+func stateOf(p *admission.Partition) State {
+	s := State{Tokens: p.Quota.Tokens(), Capacity: p.Quota.Size(), RetryAfter: p.Gate.ClosedFor(time.Now())}
+	if p.Pacer != nil {
+		s.MeasuredRate, s.SendRate, s.Limited = p.Pacer.Rates()
+		s.Waiting, s.ExpectedWait = p.Pacer.Line()
+		for _, limit := range p.Pacer.Limits() {
 			s.Limits = append(s.Limits, Limit(limit))
 		}
 	}
-	s.Waiting += int(p.heldBack.Load())
+	s.Waiting += p.HeldBack()
 	s.ExpectedWait = max(s.ExpectedWait, s.RetryAfter)
-	if grant := p.share.granted(); grant != nil {
+	if grant := p.Share.Granted(); grant != nil {
 		s.Fleet = FleetState{
 			Leased: time.Now().Before(grant.Until), Members: grant.Members, Rate: grant.FleetRate, Tokens: grant.FleetTokens,
 		}

@@ -27,16 +27,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// A Config has the settings of a Retryer. They mean what the fields of that
-// name of [awsretry.Transport] mean, and have the same defaults, except for
-// Revision. The zero Config is standard mode.
+// A Config has the settings of a Retryer. Each field has the same meaning and
+// default as the field of that name in [awsretry.Transport], except for Revision.
+// The zero Config is standard mode.
 type Config struct {
 	// Mode is the set of retry rules. Empty means awsretry.Standard.
 	Mode awsretry.Mode
 
 	// Revision is the revision of these rules. awsretry.DefaultRevision, the
-	// zero value, means that of the SDK that the program is compiled with:
-	// awsretry.Revision2026 from its v1.48.0 on, and before if
+	// zero value, means the revision of the SDK that the program is compiled with:
+	// awsretry.Revision2026 for v1.48.0 and newer, and for older versions if
 	// AWS_NEW_RETRIES_2026 is "true"; otherwise awsretry.Classic.
 	Revision awsretry.Revision
 
@@ -49,10 +49,10 @@ type Config struct {
 	// Policy classifies the outcome of an attempt by the Response with its Code,
 	// or by the Err if there is no response. Nil means awsretry.DefaultPolicy.
 	// Its class is ignored for an attempt without an error, for an error that
-	// says itself whether it is retryable, such as that of a wrong clock, and for
+	// itself reports whether it is retryable, such as that of a wrong clock, and for
 	// one that did not come from the network. A 2xx whose body breaks off is
-	// permanent too, unless the SDK's own retryer retries it: the service may
-	// have done what it was asked.
+	// permanent too, unless the SDK's own retryer retries it, because the service
+	// may have executed the request.
 	Policy awsretry.Policy
 
 	// Backoff computes the delay before each retry. Nil means the backoff of
@@ -127,21 +127,21 @@ func Load(src awsretry.Source) (Config, error) {
 // that interface does not show which attempts belong to one call. Then
 //
 //   - nothing is observed,
-//   - DynamoDB does not have the fourth attempt of Revision2026, and after an
-//     error without a response not its shorter delays,
+//   - DynamoDB does not get the fourth attempt of Revision2026, nor its shorter
+//     delays after an error without a response,
 //   - awsretry.WithPolicy and awsretry.WithMaxAttempts make no difference, except
 //     that 1 means no retry, and awsretry.WithBackoff is not used after an error
 //     without a response,
 //   - the deadline is compared with the delay of a first retry, a Backoff does
-//     not see the delay before, and errors say "1 attempt",
+//     not see the previous delay, and errors say "1 attempt",
 //   - the SDK's retry loop sleeps before it ends a long-polling call, from v1.48.0
-//     on also in Classic, if the client's module says that the operation is one, and
+//     on also in Classic, if the client's module marks the operation as one, and
 //   - Quota.InitialCost is drawn by each attempt, and the tokens of a retry whose
 //     delay the context ends are lost.
 //
 // awsretry.WithAttemptTimeout and awsretry.AttemptNumber are for Transports.
-// The options of a context also hold for the calls that the SDK makes with it,
-// such as those for credentials.
+// The options of a context also apply to the calls that the SDK makes with it, such
+// as those for credentials.
 type Retryer struct {
 	transport *awsretry.Transport // its settings and partitions; it sends nothing
 	policy    awsretry.Policy

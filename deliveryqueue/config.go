@@ -27,11 +27,12 @@ type Config struct {
 	AttemptTimeout time.Duration
 
 	// PerEndpoint is the most attempts that Run makes at the same time for one
-	// endpoint, the URL's scheme and host. The workers are shared fairly besides,
-	// by the time that each endpoint takes of them: the next free one is for the
-	// endpoint that took least lately, and a quarter is kept for those that took
-	// less than the mean. 0: a tenth of Workers, or, where fewer than eight
-	// endpoints have been used lately, an equal part of three quarters of them.
+	// endpoint, the URL's scheme and host. The endpoints also share the workers
+	// fairly, by the time that each of them uses: the next free worker is for the
+	// endpoint that used the least time recently, and a quarter of the workers is
+	// kept for endpoints that used less than the mean. 0: a tenth of Workers or, if
+	// fewer than eight endpoints were used recently, an equal part of three quarters
+	// of Workers.
 	PerEndpoint int
 
 	// RetryStatus reports whether a response with this status is retried, as that
@@ -51,7 +52,7 @@ type Config struct {
 	DisableAfter time.Duration
 
 	// OnDisabled is called with an endpoint that is disabled, and with the time of
-	// the first failure. If the process dies, it may not be called. It holds up a
+	// the first failure. If the process dies, it may not be called. It occupies a
 	// worker. nil: not called.
 	OnDisabled func(endpoint string, since time.Time)
 
@@ -77,7 +78,7 @@ type Config struct {
 	// OnOutcome is called with the delivery after each attempt, when the outcome
 	// is committed: it is Delivered, Dead, Canceled, or Waiting for a retry. It may
 	// not be called if the process dies or the connection to the store breaks, and
-	// never twice for one outcome. It holds up a worker. nil: not called.
+	// never twice for one outcome. It occupies a worker. nil: not called.
 	OnOutcome func(Delivery)
 
 	// StopTimeout is how long Run waits, once its context has ended, for the

@@ -137,8 +137,8 @@ func (s *store) setOldest(ctx context.Context, byURL map[string]*Endpoint, oldes
 // Pause makes the deliveries to an endpoint wait, in all processes, until Resume.
 // Attempts in progress end as usual. endpoint is a scheme and host, such as
 // https://example.com; it need not be known yet. A delivery whose deadline passes
-// meanwhile is a dead letter after Resume. A process with an older version of this
-// package, which has opened the store before, does not know of it.
+// during the pause becomes a dead letter after Resume. A process that opened the
+// store with an older version of this package does not know of the pause.
 func (q *Queue) Pause(ctx context.Context, endpoint string) error {
 	name, err := parseEndpoint(endpoint)
 	if err == nil {

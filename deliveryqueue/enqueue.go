@@ -32,9 +32,9 @@ type Options struct {
 	// the process that enqueues. 0: at once. It must not be negative.
 	Delay time.Duration
 
-	// Deadline is when the delivery is given up: no attempt begins later, and it is
+	// Deadline is when the delivery is given up: no attempt begins later. It becomes
 	// a dead letter with the reason "deadline" as soon as its policy has no attempt
-	// earlier, or when its endpoint is no longer left alone. The zero time: the
+	// before that, or when its endpoint is no longer left alone. The zero time: the
 	// policy ends it. Enqueue returns an error for one after the year 33658.
 	Deadline time.Time
 }
@@ -105,8 +105,9 @@ type Item struct {
 
 // EnqueueMany is like Enqueue for all items in one transaction: it stores all of
 // them or, if it returns an error, none. It returns their IDs in the same order,
-// and closes the bodies of all requests. In SQLite, nobody else writes meanwhile,
-// so enqueue at most some thousands at a time: 100,000 may take a minute.
+// and closes the bodies of all requests. In SQLite, nobody else can write during the
+// transaction, so enqueue at most some thousands at a time: 100,000 may take
+// a minute.
 func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) {
 	var all []river.InsertManyParams
 	var fault error

@@ -49,10 +49,10 @@ func (q *Queue) Cancel(ctx context.Context, id int64) error {
 }
 
 // CancelAll cancels the deliveries that f selects, as Cancel does, also dead
-// letters, and returns their number, also with an error. An attempt in progress
+// letters, and returns their number, even with an error. An attempt in progress
 // is not cut off; its delivery is canceled unless it succeeds or is the last.
-// Filter.State must be Waiting, Running, Dead or "", and something must be set:
-// for all deliveries, set Before to the present.
+// Filter.State must be Waiting, Running, Dead or "". f must not be the zero Filter:
+// to cancel all deliveries, set Before to the current time.
 func (q *Queue) CancelAll(ctx context.Context, f Filter) (n int, err error) {
 	switch {
 	case f.State == Delivered || f.State == Canceled:
@@ -97,8 +97,8 @@ func (q *Queue) dropDeadLetter(ctx context.Context, id int64) error {
 
 // Redrive makes the dead letters that f selects wait for delivery again, from
 // the beginning of their policies and with the same bodies, headers and
-// idempotency keys. It returns their number, also with an error: it redrives
-// 5,000 at a time, so that others can use the store meanwhile. Filter.State must
+// idempotency keys. It returns their number, even with an error: it redrives
+// 5,000 at a time, so that others can use the store in between. Filter.State must
 // be Dead or "".
 //
 // It leaves those whose deadlines have passed as they are. If there are any, the

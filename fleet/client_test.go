@@ -91,7 +91,7 @@ func TestBadReplies(t *testing.T) {
 		"long gate":    {set(func(r *protocol.Reply) { r.Gate = 1e15 }), "for Gate"},
 		"huge epoch":   {set(func(r *protocol.Reply) { r.Epoch = strings.Repeat("e", 1000) }), "an epoch of 1000 bytes"},
 		"huge clock":   {set(func(r *protocol.Reply) { r.Now = 1e14 }), "for Now"},
-		"format":       {set(func(r *protocol.Reply) { r.Differs, r.Theirs = "format", "4" }), "have the format 4; this one has 3"},
+		"format":       {set(func(r *protocol.Reply) { r.Differs, r.Theirs = "format", "5" }), "have the format 5; this one has 4"},
 		"huge sum":     {set(func(r *protocol.Reply) { r.Sent = 1e16 }), "for Sent"},
 	} {
 		t.Run(name, func(t *testing.T) {

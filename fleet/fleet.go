@@ -24,12 +24,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/sharing"
 )
 
@@ -169,24 +171,16 @@ func (f *Fleet) Validate(mode awsretry.Mode) error {
 }
 
 func (c Config) validate() error {
-	var faults []error
-	if c.Lease != 0 && (c.Lease < leastLease || c.Lease > longestLease) {
-		faults = append(faults, fmt.Errorf("fleet: Config.Lease is %v; it must be from %v to %v, or 0 for %v",
-			c.Lease, leastLease, longestLease, defaultLease))
-	}
-	if c.MaxRate != 0 && !(c.MaxRate >= leastMaxRate && c.MaxRate <= mostMaxRate) {
-		faults = append(faults, fmt.Errorf("fleet: Config.MaxRate is %g; it must be from %g to %g, or 0 for none",
-			c.MaxRate, leastMaxRate, mostMaxRate))
-	}
-	if c.Expiry != 0 && (c.Expiry <= max(c.Lease, time.Second) || c.Expiry > longestExpiry) {
-		faults = append(faults, fmt.Errorf(
-			"fleet: Config.Expiry is %v; it must be above a second and above Lease, and at most %v, or 0 for %v",
-			c.Expiry, longestExpiry, defaultExpiry))
-	}
-	if c.Prefix == "" || strings.ContainsAny(c.Prefix, "{}") {
-		faults = append(faults, fmt.Errorf("fleet: Config.Prefix is %q; it must not be empty or contain { or }", c.Prefix))
-	}
-	return errors.Join(faults...)
+	return invalid.Within("fleet: Config.", errors.Join(
+		invalid.Check(c.Lease == 0 || c.Lease >= leastLease && c.Lease <= longestLease, "Lease", c.Lease,
+			"from %v to %v, or 0 for %v", leastLease, longestLease, defaultLease),
+		invalid.Check(c.MaxRate == 0 || c.MaxRate >= leastMaxRate && c.MaxRate <= mostMaxRate, "MaxRate", c.MaxRate,
+			"from %g to %g, or 0 for none", leastMaxRate, mostMaxRate),
+		invalid.Check(c.Expiry == 0 || c.Expiry > max(c.Lease, time.Second) && c.Expiry <= longestExpiry, "Expiry", c.Expiry,
+			"above a second and above Lease, and at most %v, or 0 for %v", longestExpiry, defaultExpiry),
+		invalid.Check(c.Prefix != "" && !strings.ContainsAny(c.Prefix, "{}"), "Prefix", strconv.Quote(c.Prefix),
+			"one or more characters other than { and }"),
+	))
 }
 
 // Join implements [awsretry.Shared].

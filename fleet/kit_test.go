@@ -32,7 +32,7 @@ var count = 20
 // reply returns what the script returns, where nothing is limited, with some
 // values changed.
 func reply(change func(*protocol.Reply)) []string {
-	r := protocol.Reply{Last: protocol.Last{Epoch: "epoch", Window: 1, Part: 1}, Members: 1, Left: 100}
+	r := protocol.Reply{Last: protocol.Last{Epoch: "epoch", Now: 1, Part: 1}, Members: 1, Left: 100}
 	if change != nil {
 		change(&r)
 	}

@@ -21,7 +21,7 @@ type led struct {
 const ledLease = 400 * time.Millisecond
 
 func lead(law func() pacing.Adopter, rate float64) *led {
-	l := &led{got: protocol.Reply{Now: 60000, Law: protocol.Law{Rate: rate, Limit: rate}}}
+	l := &led{got: protocol.Reply{Last: protocol.Last{Now: 60000}, Law: protocol.Law{Rate: rate, Limit: rate}}}
 	l.leader = newLeader(law(), ledLease, &l.got)
 	return l
 }
@@ -113,7 +113,7 @@ func TestLeaderOfABadStore(t *testing.T) {
 			var l *leader
 			for range 12 {
 				got := protocol.Reply{
-					Now: at(), Law: protocol.Law{
+					Last: protocol.Last{Now: at()}, Law: protocol.Law{
 						Rate: math.Min(number(), mostRate), Limit: math.Min(number(), mostRate), Trip: at() / 1e8,
 					},
 					Sums: protocol.Sums{

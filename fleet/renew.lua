@@ -16,8 +16,8 @@ local server = t[1] * 1000 + t[2] / 1000
 local texts = { 'format', 'epoch', 'settings', 'pacing', 'leader', 'said' }
 local numbers = {
   'now', 'server', 'pacingAt', 'next', 'leaderUntil', 'rate', 'limit', 'trip', 'gate', 'saidAt',
-  'sent', 'throttled', 'trips', 'tripsOf', 'began', 'window', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
-  'tokens', 'spare', 'traffic', 'held', 'heldBefore', 'heldBegan', 'heldWindow',
+  'sent', 'throttled', 'trips', 'tripsOf', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
+  'tokens', 'spare', 'traffic', 'held', 'heldBefore',
 }
 local s, valid = {}, true
 for i, text in ipairs(redis.call('HMGET', key, unpack(texts))) do s[texts[i]] = text or '' end
@@ -28,7 +28,7 @@ for i, text in ipairs(redis.call('HMGET', key, unpack(numbers))) do
 end
 
 -- Settings. The first ones stay as long as processes use them.
-local format, silence = '3', math.max(60000, 20 * lease) -- most outages of a store are shorter
+local format, silence = '4', math.max(60000, 20 * lease) -- most outages of a store are shorter
 for _, name in ipairs({ 'format', 'settings', 'pacing' }) do
   local ours, at = a[name] or format, name == 'pacing' and s.pacingAt or s.server
   if ours ~= '' and s[name] ~= '' and s[name] ~= ours and math.abs(server - at) < silence then
@@ -39,13 +39,14 @@ end
 -- The clock. The key is made again if it makes no sense, or if the store is back
 -- at a copy that is older than what the process knows.
 local elapsed = math.max(0, math.min(server - s.server, 10 * lease))
-local now = s.now + elapsed
-if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch == a.epoch and s.window < a.window
-    or now > 1e12 or math.max(s.began, s.heldBegan) > now or s.leaderUntil > now + 60000
+local before, now = s.now, s.now + elapsed
+if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch == a.epoch and before < a.now
+    or now > 1e12 or s.leaderUntil > now + 60000
     or s.gate > now + 86400000 or math.max(s.rate, s.limit, s.tokens, s.spare, s.traffic) > 1e9 or s.members + s.membersBefore > 1e5 then
   for _, name in ipairs(numbers) do s[name] = 0 end
   s.format, s.epoch, s.pacing, s.leader, s.said = format, string.format('%s %.0f', a.id, server), '', '', ''
   s.rate, s.limit, s.tokens, elapsed, now = a.seedRate, a.seedRate, math.min(a.seedTokens, a.capacity), 0, 0
+  before = 0
   s.next = lease -- those of the key before may be granted until then
 end
 s.now, s.server, s.settings, s.saidAt = now, server, a.settings, math.min(s.saidAt, server)
@@ -74,21 +75,21 @@ for _, name in ipairs(sums) do
   s[name] = s[name] - reply[name]
 end
 
--- What the processes have is summed over this window and the one before. A
--- process that renewed in neither no longer counts.
-if s.window == 0 or now - s.began >= lease then
-  for _, name in ipairs({ 'members', 'asking', 'granted' }) do
-    s[name .. 'Before'] = now - s.began >= 2 * lease and 0 or s[name]
-    s[name] = 0
-  end
-  s.began, s.window = now, s.window + 1
+-- What the processes have is summed over this window of the clock and the one
+-- before. A process that renewed in neither no longer counts. The windows of the
+-- retry tokens are so long that a process that renews rarely is in one of them.
+local windows = { members = lease, asking = lease, granted = lease, held = 12 * lease }
+local function passed(name, since) return math.floor(now / windows[name]) - math.floor(since / windows[name]) end
+for name in pairs(windows) do
+  local n = passed(name, before)
+  if n > 0 then s[name .. 'Before'], s[name] = n == 1 and s[name] or 0, 0 end
 end
 local function total(name) return s[name] + s[name .. 'Before'] end
 
 -- What this process had is part of the sums of the window in which it renewed
 -- last.
-local age = same and s.window - a.window
-local function remove(name, n, age)
+local function remove(name, n)
+  local age = same and passed(name, a.now)
   if age == 1 then name = name .. 'Before' end
   if age == 0 or age == 1 then s[name] = math.max(s[name] - n, 0) end
 end
@@ -114,10 +115,10 @@ if a.maxRate > 0 then s.left = (now + lease * 3 / 8 - s.next) * most end
 s.left = math.max(math.min(s.left, saved), -saved)
 local rate = most + s.left / lease
 
-local had = (age == 0 or age == 1) and a.share / 1000 or 0
-remove('members', 1, age)
-remove('asking', a.part, age)
-remove('granted', a.share / 1000, age)
+local had = same and passed('granted', a.now) <= 1 and a.share / 1000 or 0
+remove('members', 1)
+remove('asking', a.part)
+remove('granted', had)
 local share, part, members = 0, 0, total('members')
 if not a.leaving then
   -- asking counts each process as the part of a fair share that it wants. A
@@ -142,13 +143,8 @@ if not a.leaving then
   end
 end
 
--- Retry tokens. Those that the processes have are summed over two windows, which
--- are so long that a process that renews rarely is in one of them.
-if s.heldWindow == 0 or now - s.heldBegan >= 12 * lease then
-  s.heldBefore = now - s.heldBegan >= 24 * lease and 0 or s.held
-  s.held, s.heldBegan, s.heldWindow = 0, now, s.heldWindow + 1
-end
-remove('held', a.counted, same and s.heldWindow - a.heldWindow)
+-- Retry tokens.
+remove('held', a.counted)
 s.traffic = s.traffic * math.max(0, 1 - elapsed / 60000) + math.max(a.traffic, 0) -- of about a minute
 local capacity = math.max(a.traffic < 0 and a.capacity or math.min(s.traffic, members * a.capacity), members * a.perCall)
 local room = math.max(0, capacity - total('held') - a.held)
@@ -182,7 +178,7 @@ redis.call('HSET', key, unpack(fields))
 local known = s.rate > 0 or s.gate > now or s.said ~= '' or s.tokens + total('held') < math.min(capacity, a.capacity)
 redis.call('PEXPIRE', key, known and a.expiry or math.min(a.expiry, silence))
 
-reply.epoch, reply.now, reply.window, reply.heldWindow = s.epoch, math.floor(now), s.window, s.heldWindow
+reply.epoch, reply.now = s.epoch, math.floor(now)
 reply.rate, reply.limit, reply.trip = s.rate, s.limit, s.trip
 reply.share, reply.part = math.min(share * 1000, pace), part
 reply.slots, reply.at, reply.every, reply.credit = slots, at, every, credit

@@ -17,7 +17,7 @@ import (
 var script string
 
 // format is that of the hash, in renew.lua.
-const format = "3"
+const format = "4"
 
 // The limits of a reply. A store that exceeds them does not run the script.
 const (

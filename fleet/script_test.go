@@ -62,8 +62,8 @@ func (s *scripted) renew(key string, last protocol.Last) protocol.Reply {
 func TestDamagedKey(t *testing.T) {
 	s := newScripted(t)
 	for _, field := range []string{
-		"now", "server", "rate", "limit", "trip", "left", "began", "asking", "askingBefore", "granted", "grantedBefore",
-		"members", "membersBefore", "window", "tokens", "held", "heldBefore", "heldBegan", "heldWindow",
+		"now", "server", "rate", "limit", "trip", "left", "asking", "askingBefore", "granted", "grantedBefore",
+		"members", "membersBefore", "tokens", "held", "heldBefore",
 		"pacingAt", "gate", "cut", "leaderUntil", "accepted", "trips", "saidAt", "epoch", "leader", "said", "foreign",
 	} {
 		for _, value := range []string{"nan", "inf", "-1", "text", "8e12", strings.Repeat("9", 200_000)} {

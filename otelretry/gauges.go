@@ -18,11 +18,11 @@ type Buckets interface {
 	Partitions() iter.Seq2[string, awsretry.State]
 }
 
-// Watch shows the buckets in gauges, until Unregister is called on what it
-// returns: meanwhile the MeterProvider keeps b in memory. If a MeterProvider
-// watches several, their Recorders need attributes that tell them apart:
-// otherwise partitions with the same name share their gauges. Watch returns an
-// error if b is nil or the gauges cannot be registered.
+// Watch shows the buckets in gauges until Unregister is called on the returned
+// Registration. Until then, the MeterProvider keeps b in memory. If a MeterProvider
+// watches several Buckets, their Recorders need different attributes: otherwise
+// partitions with the same name share their gauges. Watch returns an error if b is
+// nil or the gauges cannot be registered.
 func (r *Recorder) Watch(b Buckets) (metric.Registration, error) {
 	if b == nil {
 		return nil, errors.New("otelretry: the Buckets are nil; they must be those to show")

@@ -1,7 +1,7 @@
 // Package otelretry reports an awsretry.Transport to OpenTelemetry: metrics of
 // its calls and attempts with the names and units of the AWS SDKs, gauges of its
-// buckets, events on the callers' spans, and the count of resends on the spans of
-// the attempts.
+// buckets, events on the callers' spans, and the resend count on the spans of the
+// attempts.
 package otelretry
 
 import (
@@ -24,8 +24,8 @@ import (
 // concurrent use. The zero value is not usable; call [NewTransport].
 //
 // It records the attempts, refusals and buckets of every request that the inner
-// Transport sends. How long calls take is recorded only for requests to this
-// Transport.
+// Transport sends. It records the duration of a call only if the request is sent
+// through this Transport.
 type Transport struct {
 	*awsretry.Transport
 

@@ -1,12 +1,12 @@
-// Package retryablehttp has the names and meanings of
+// Package retryablehttp provides the API of
 // github.com/hashicorp/go-retryablehttp v0.7.8 over an [awsretry.Transport], so
 // that a program changes an import and keeps its code. It was written from the
-// documentation of that package. Its README has a table of what differs.
+// documentation of that package. The README has a table of the differences.
 //
 // What it adds: a retry token bucket ends retries in an outage, request bodies
 // are sent as they are read instead of being read into memory first, a
-// Retry-After is obeyed for at most a minute, and [Client.Transport] is where to
-// go on from.
+// Retry-After is obeyed for at most a minute, and [Client.Transport] gives access to
+// the other settings.
 package retryablehttp
 
 import (
@@ -40,7 +40,7 @@ type Client struct {
 
 	RequestLogHook  RequestLogHook  // called before each attempt; nil: not called
 	ResponseLogHook ResponseLogHook // called with the response of each attempt; nil: not called
-	CheckRetry      CheckRetry      // says which attempts are followed by another; nil: DefaultRetryPolicy
+	CheckRetry      CheckRetry      // decides after each attempt whether another follows; nil: DefaultRetryPolicy
 	Backoff         Backoff         // computes the delay before each retry; nil: DefaultBackoff
 	ErrorHandler    ErrorHandler    // called when a request is given up; nil: Do returns an error
 	PrepareRetry    PrepareRetry    // called before each retry; nil: not called
@@ -97,10 +97,10 @@ type PrepareRetry func(req *http.Request) error
 
 // Transport returns the Transport that makes the attempts of c, and of the other
 // Clients over its HTTPClient. Its fields may be changed before the first request:
-// Quota.Capacity -1 switches the retry token bucket off, Mode and RateLimit pace
-// attempts, Observe sees each. The settings that Client has too are Client's, and
-// Base must stay. It is an http.RoundTripper, with which a program can do without
-// this package.
+// Quota.Capacity -1 turns the retry token bucket off, Mode and RateLimit pace
+// attempts, Observe sees each. Settings that Client has too are taken from the
+// Client, and Base must not be changed. The Transport is an http.RoundTripper, which
+// a program can use without this package.
 func (c *Client) Transport() *awsretry.Transport {
 	c.once.Do(func() { c.transport = transportOf(c.httpClient()) })
 	return c.transport

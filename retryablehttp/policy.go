@@ -17,16 +17,16 @@ import (
 
 // CheckRetry reports whether an attempt is followed by another. It is called with
 // the response or the error of each attempt. If it returns false, Do returns the
-// response; if it returns an error, that takes the place of the attempt's.
+// response. If it returns an error, that error replaces the attempt's.
 type CheckRetry func(ctx context.Context, resp *http.Response, err error) (bool, error)
 
 // Backoff returns the delay before a retry, after attempt attemptNum, from 0. min
 // and max are Client's RetryWaitMin and RetryWaitMax. resp is nil after an error.
 type Backoff func(min, max time.Duration, attemptNum int, resp *http.Response) time.Duration
 
-// DefaultRetryPolicy is a CheckRetry that retries errors of the connection, 429
-// and 5xx, apart from 501. It does not retry an error that a retry would have
-// again: of a certificate, too many redirects, a URL's scheme, a header.
+// DefaultRetryPolicy is a CheckRetry that retries connection errors, 429 and 5xx
+// except 501. It does not retry errors that would recur: those of a certificate, too
+// many redirects, a URL's scheme, a header.
 func DefaultRetryPolicy(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -35,8 +35,8 @@ func DefaultRetryPolicy(ctx context.Context, resp *http.Response, err error) (bo
 	return retry, nil
 }
 
-// ErrorPropagatedRetryPolicy is DefaultRetryPolicy with an error that says why it
-// retries, or does not.
+// ErrorPropagatedRetryPolicy is DefaultRetryPolicy with an error that gives the
+// reason for its decision.
 func ErrorPropagatedRetryPolicy(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -109,7 +109,7 @@ func LinearJitterBackoff(min, max time.Duration, attemptNum int, _ *http.Respons
 }
 
 // RateLimitLinearJitterBackoff is a Backoff that obeys Retry-After after a 429 or
-// 503, for at most a minute, and else is LinearJitterBackoff.
+// 503, for at most a minute, and otherwise is LinearJitterBackoff.
 func RateLimitLinearJitterBackoff(min, max time.Duration, attemptNum int, resp *http.Response) time.Duration {
 	if delay, ok := retryAfter(resp); ok {
 		return delay

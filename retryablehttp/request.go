@@ -42,7 +42,7 @@ func NewRequest(method, url string, rawBody any) (*Request, error) {
 //
 // A file and an io.ReaderAt with a length are read in place, from the beginning,
 // and not closed. An io.ReadSeeker is set back to the beginning for each attempt.
-// Of an io.Reader alone, what was sent is kept for retries, up to the
+// For any other io.Reader, the part that was sent is kept for retries, up to the
 // MaxBodyBuffer of Client.Transport; beyond it the request is not retried.
 func NewRequestWithContext(ctx context.Context, method, url string, rawBody any) (*Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)

@@ -18,11 +18,10 @@ import (
 	"example.com/awsretry/internal/redact"
 )
 
-// A Config says how attempts are logged. The zero value logs what awsretry.LogTo
+// A Config configures the log of attempts. The zero value logs what awsretry.LogTo
 // logs.
 type Config struct {
-	// Logger is what is logged to. Nil means what slog.Default returns at the
-	// time.
+	// Logger receives the log. Nil means the result of slog.Default at the time.
 	Logger *slog.Logger
 
 	// All also logs successes and canceled calls, at level debug. If the response
@@ -36,9 +35,9 @@ type Config struct {
 	All bool
 
 	// EachSecond logs one warning for each partition and second. Its attribute
-	// failures counts the warnings that it stands for: itself, and those since
-	// the line before, which were left out. If none follows in the next second,
-	// an attempt of the partition that is observed later logs their number.
+	// failures is the number of warnings that it represents: itself, and those that
+	// were left out since the previous line. If no warning follows in the next
+	// second, a later attempt of the partition logs their number.
 	EachSecond bool
 
 	// OmitPaths logs only the scheme and host of URLs, for services that take

@@ -58,13 +58,13 @@ type Step struct {
 	Err error
 
 	// Delay is how long the answer takes once the request has arrived. A context
-	// that ends meanwhile ends it.
+	// that ends before that ends it.
 	Delay time.Duration
 }
 
 // A Request is what arrived at a Base.
 type Request struct {
-	Attempt int       // of its call, from 1; 0 at a server, which is not told
+	Attempt int       // of its call, from 1; 0 at a server, which cannot know it
 	Time    time.Time // when it had arrived, with its body
 	Method  string
 	URL     string

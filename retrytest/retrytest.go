@@ -16,10 +16,10 @@ import (
 )
 
 // NoWait changes t so that it does not wait before a retry, and returns it. It
-// replaces Backoff by delays of 0, and has t ignore Retry-After, also one of
-// more than MaxRetryAfter. What else t does stays: the attempts, their classes,
-// the tokens. The rate limiter of Adaptive mode and Quota.Wait still wait; test
-// them in virtual time. Call NoWait before the first request.
+// replaces Backoff with delays of 0, and makes t ignore Retry-After, even one of
+// more than MaxRetryAfter. The attempts, their classes and the tokens do not change.
+// The rate limiter of Adaptive mode and Quota.Wait still wait; test them in virtual
+// time. Call NoWait before the first request.
 func NoWait(t *awsretry.Transport) *awsretry.Transport {
 	t.Backoff = awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 0 })
 	t.MaxRetryAfter = -1

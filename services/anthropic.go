@@ -21,7 +21,7 @@ func anthropicPolicy(a *awsretry.Attempt) awsretry.Class {
 			return failed
 		}
 	}
-	return awsretry.DefaultPolicy(a) // 529 is throttling
+	return awsretry.DefaultPolicy(a) // throttling includes 529
 }
 
 func anthropicEvent(name string, data []byte) event {

@@ -10,7 +10,7 @@ import (
 	"example.com/awsretry/services"
 )
 
-// A payment is made once, although it may be sent three times.
+// A payment is executed once, although the request may be sent three times.
 func Example() {
 	t := &awsretry.Transport{Policy: awsretry.IdempotentOnly(services.Stripe.Policy)}
 	services.Stripe.Apply(t)
@@ -19,7 +19,7 @@ func Example() {
 	// Output: true
 }
 
-// Apply sets what is not set.
+// Apply sets the fields that are not set.
 func ExampleService_Apply() {
 	t := &awsretry.Transport{}
 	services.GitHub.Apply(t)

@@ -12,17 +12,19 @@ import (
 // GitHub is the REST and GraphQL API of GitHub ("Rate limits for the REST API",
 // "Rate limits and query limits for the GraphQL API" and "Troubleshooting the
 // REST API", 2026-03). A 403 is throttling only if its message names a rate limit
-// or it has a Retry-After; otherwise a permission is missing.
+// or it has a Retry-After. Any other 403 means that a permission is missing.
 //
-// After a primary limit it waits for the reset, up to an hour: give the context a
-// deadline if that is too long. After a secondary limit that sends no Retry-After
-// it waits for a minute. Each further secondary limit of the same host and token
-// within half an hour doubles that minute, so that there are at most five in any
-// half hour, however many callers there are, and a call's six attempts outlast
-// them.
+// After a call exceeds a primary limit, its retry waits for the reset, up to an hour.
+// Set a deadline in the context if that is too long. After a call exceeds a secondary
+// limit, its retry waits for the Retry-After or, without one, for a minute. If the
+// same host and token exceed a secondary limit again within half an hour, the wait is
+// at least two minutes, then four, and so on. So they exceed it at most five times in
+// any half hour, however many callers there are, and a call's six attempts outlast
+// that.
 //
 // The limits of core, search, code search and GraphQL are separate, and so are
-// those of each token. Partitions have a hash of the Authorization header.
+// those of each token. The name of a partition contains a hash of the Authorization
+// header.
 var GitHub = Service{
 	Policy:          githubPolicy,
 	MaxAttempts:     6,
@@ -73,7 +75,7 @@ func githubLimited(resp *http.Response, body []byte) bool {
 	return false
 }
 
-// namesLimit reports whether a message says that a limit was exceeded.
+// namesLimit reports whether a message names an exceeded limit.
 func namesLimit(message string) bool {
 	message = strings.ToLower(message)
 	return strings.Contains(message, "rate limit") || strings.Contains(message, "abuse detection")
@@ -85,22 +87,22 @@ func namesSecondary(message string) bool {
 
 func nothingRemains(resp *http.Response) bool { return resp.Header.Get("X-Ratelimit-Remaining") == "0" }
 
-// isGraphQL reports whether a response is that of a GraphQL request, whose
-// limits may be in a 200.
+// isGraphQL reports whether a response is to a GraphQL request, which may be
+// throttled with a 200.
 func isGraphQL(resp *http.Response) bool {
 	return resp.Request != nil && resp.Request.Method == http.MethodPost &&
 		(path(resp) == "/graphql" || path(resp) == "/api/graphql") // the latter in GitHub Enterprise Server
 }
 
-// githubPeek reads a GraphQL response that begins with an error. One with data
-// begins with the data.
+// githubPeek reads a GraphQL response that begins with an error. A response with
+// data begins with the data.
 func githubPeek(resp *http.Response, body []byte) (more bool) {
 	return isGraphQL(resp) &&
 		unfinished(body, `{"errors":`, `{"data":null`, `{"message":`, `{"documentation_url":`)
 }
 
-// githubDelay returns the first delay of the documented ones: Retry-After, the
-// reset of a limit of which nothing remains, a minute.
+// githubDelay returns the first that applies of the documented delays: Retry-After,
+// the time until the reset of an exhausted limit, a minute.
 func githubDelay(resp *http.Response, body []byte) (time.Duration, bool) {
 	if resp.Header.Get("Retry-After") != "" || !githubLimited(resp, body) {
 		return 0, false
@@ -111,8 +113,7 @@ func githubDelay(resp *http.Response, body []byte) (time.Duration, bool) {
 	return time.Minute, true
 }
 
-// lengthenSecondary returns next with longer delays where secondary limits follow
-// each other.
+// lengthenSecondary returns next with longer delays after repeated secondary limits.
 func lengthenSecondary(next retryAfter) retryAfter {
 	var trips trips
 	return func(resp *http.Response, body []byte) (time.Duration, bool) {

@@ -10,8 +10,8 @@ import (
 
 // Google is the APIs of Google ("Errors" of the Cloud API Design Guide, AIP-193,
 // google.rpc.QuotaFailure and RetryInfo, and "Resolve errors" of Google Workspace,
-// 2025-07). The delay is that of a RetryInfo. A 403 whose reason is a rate limit is
-// throttling. A 403 or 429 of a daily quota is permanent, even if a RetryInfo asks
+// 2025-07). The delay comes from a RetryInfo. A 403 whose reason is a rate limit is
+// throttling. A 403 or 429 for a daily quota is permanent, even if a RetryInfo asks
 // for a short delay.
 var Google = Service{
 	Policy:     googlePolicy,
@@ -32,7 +32,7 @@ type googleAnswer struct {
 	}
 }
 
-// googleError returns the error in a body, which is a list if it was to be streamed.
+// googleError returns the error in a body, which is a list for a streaming method.
 func googleError(body []byte) (answer googleAnswer) {
 	var list []googleAnswer
 	if decode(body, &list); len(list) > 0 {
@@ -74,7 +74,7 @@ func googlePolicy(a *awsretry.Attempt) awsretry.Class {
 	return class
 }
 
-// perDay reports whether the name of a quota is that of a daily one.
+// perDay reports whether a quota's name is that of a daily quota.
 func perDay(quota string) bool {
 	quota = strings.ReplaceAll(strings.ToLower(quota), "_", "")
 	return strings.Contains(quota, "perday") || strings.Contains(quota, "daily")

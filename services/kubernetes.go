@@ -8,8 +8,8 @@ import (
 
 // Kubernetes is the API server of Kubernetes ("API Priority and Fairness" and
 // "API-initiated Eviction", version 1.34, 2025-08). A 429 with Retry-After is
-// throttling. Without it, a PodDisruptionBudget forbids an eviction, and an
-// immediate retry would fail too.
+// throttling. A 429 without it means that a PodDisruptionBudget forbids an eviction,
+// and an immediate retry would fail too.
 var Kubernetes = Service{Policy: kubernetesPolicy}
 
 func kubernetesPolicy(a *awsretry.Attempt) awsretry.Class {

@@ -9,8 +9,8 @@ import (
 )
 
 // Okta is the management and authentication API of Okta ("Rate limits" and "Rate
-// limit best practices", 2025-05). Each route has a limit and a partition of its
-// own. The delay after a 429 lasts until the reset of that limit.
+// limit best practices", 2025-05). Each route has its own limit and its own
+// partition. The delay after a 429 lasts until the reset of that limit.
 var Okta = Service{
 	RetryAfter: oktaDelay,
 	Limits:     awsretry.ReadLimits,
@@ -24,8 +24,8 @@ func oktaDelay(resp *http.Response, _ []byte) (time.Duration, bool) {
 	return untilReset(resp)
 }
 
-// oktaPartition returns the host and the route. In a route every second part after
-// the version is an ID, which {id} replaces.
+// oktaPartition returns the host and the route. In a route, {id} replaces every
+// second segment after the version, which is an ID.
 func oktaPartition(req *http.Request) string {
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	if len(parts) < 3 || parts[0] != "api" {

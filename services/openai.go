@@ -24,7 +24,7 @@ var OpenAI = Service{
 }
 
 // AzureOpenAI is OpenAI in Azure AI Foundry ("Quotas and limits" and "REST API
-// reference", 2025-08). Each deployment has limits and its own partition.
+// reference", 2025-08). Each deployment has its own limits and its own partition.
 var AzureOpenAI = Service{
 	Policy:     OpenAI.Policy,
 	RetryAfter: OpenAI.RetryAfter,
@@ -33,7 +33,7 @@ var AzureOpenAI = Service{
 	Peek:       OpenAI.Peek,
 }
 
-// An openaiError is the error of a response or of an event.
+// An openaiError is the error in a response or in an event.
 type openaiError struct{ Code, Type, Message string }
 
 // UnmarshalJSON ignores fields that are null or numbers, as Code may be.
@@ -50,8 +50,8 @@ func (e *openaiError) UnmarshalJSON(text []byte) error {
 
 var openaiSizes = regexp.MustCompile(`Limit (\d+), Requested (\d+)`)
 
-// tooLarge reports whether the request alone exceeds the limit. The message begins
-// in the same way if it would only exceed what is left.
+// tooLarge reports whether the request alone exceeds the limit. The message has the
+// same beginning if the request only exceeds what is left.
 func (e openaiError) tooLarge() bool {
 	sizes := openaiSizes.FindStringSubmatch(e.Message)
 	if sizes == nil || !strings.HasPrefix(e.Message, "Request too large") {
@@ -79,7 +79,7 @@ func (e openaiError) class() awsretry.Class {
 
 func openaiPolicy(a *awsretry.Attempt) awsretry.Class {
 	if a.Response != nil && a.Response.StatusCode == http.StatusTooManyRequests && openaiErrorOf(a).tooLarge() {
-		return awsretry.Permanent // whatever X-Should-Retry says
+		return awsretry.Permanent // regardless of X-Should-Retry
 	}
 	return openaiObeying(a)
 }
@@ -112,7 +112,7 @@ func openaiDelay(resp *http.Response, _ []byte) (time.Duration, bool) {
 	return milliseconds(resp.Header, "Retry-After-Ms", "X-Ms-Retry-After-Ms")
 }
 
-// openaiEvent reads an event of Chat Completions or of the Responses API.
+// openaiEvent classifies an event of Chat Completions or of the Responses API.
 func openaiEvent(name string, data []byte) event {
 	switch name {
 	case "response.created", "response.queued", "response.in_progress": // may repeat a long request

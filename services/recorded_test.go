@@ -21,7 +21,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// all are the Services, in the order of the page, each with a file in testdata.
+// all lists the Services in the order of docs/SERVICES.md, each with its file in
+// testdata.
 var all = []struct {
 	name, file string
 	service    Service
@@ -38,7 +39,7 @@ var all = []struct {
 	{"Kubernetes", "kubernetes", Kubernetes},
 }
 
-// A recording is a response and what it means.
+// A recording is a response and its meaning.
 type recording struct {
 	title, method, url string
 	status             int
@@ -62,7 +63,7 @@ func recorded(t testing.TB, name string) (all []recording) {
 		r := recording{header: http.Header{}}
 		in := bufio.NewReader(strings.NewReader(block))
 		line := func() string {
-			s, _ := in.ReadString('\n') // the rest is read at once
+			s, _ := in.ReadString('\n')
 			return strings.TrimSuffix(s, "\n")
 		}
 		r.title = line()
@@ -96,7 +97,7 @@ func (r recording) send(t *testing.T, service Service) (first awsretry.Attempt, 
 	tr := &awsretry.Transport{
 		RetryAfterSpread: -1,
 		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			// In pieces of a byte, as a network may.
+			// One byte at a time, as a network may deliver it.
 			body := io.NopCloser(iotest.OneByteReader(strings.NewReader(r.body)))
 			resp := httpfake.Response(req, r.status, body)
 			resp.Header = r.header.Clone()
@@ -122,7 +123,8 @@ func (r recording) send(t *testing.T, service Service) (first awsretry.Attempt, 
 	return first, httpfake.ReadAll(t, resp)
 }
 
-// in returns the recording with a body in a coding of httpfake.Compressed.
+// in returns the recording with its body in one of the codings of
+// httpfake.Compressed.
 func (r recording) in(coding string) recording {
 	r.body = httpfake.Compressed(coding, r.body)[0]
 	r.header = r.header.Clone()
@@ -148,7 +150,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// test fails unless the service gives the recording what it means.
+// test checks what the service makes of the recording.
 func (r recording) test(t *testing.T, service Service) {
 	synctest.Test(t, func(t *testing.T) {
 		first, body := r.send(t, service)
@@ -169,7 +171,7 @@ const (
 	end   = "\n<!-- The end of the table. -->\n"
 )
 
-// The table of the page is what the code does with the recordings.
+// The table in docs/SERVICES.md shows what the code does with the recordings.
 func TestPage(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -190,8 +192,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// tableOf returns the table. Its rows are what a Service does with which of its
-// recordings.
+// tableOf returns the table. A row has a Service, what it does, and the recordings
+// with which it does so.
 func tableOf(t *testing.T) string {
 	var table strings.Builder
 	table.WriteString("| | | |\n|---|---|---|\n")

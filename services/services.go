@@ -7,7 +7,7 @@
 //	client := &http.Client{Transport: t}
 //
 // Each Service follows the documentation that it names, as of the given month. For
-// another API, make your own [Service].
+// other APIs, write your own [Service].
 package services
 
 import (
@@ -24,8 +24,8 @@ import (
 	"example.com/awsretry"
 )
 
-// A Service is the settings of a Transport for one API. The fields have the
-// meaning of the Transport's fields of the same name. The zero value sets nothing.
+// A Service has the settings of a Transport for one API. Each field has the same
+// meaning as the Transport's field of that name. The zero value sets nothing.
 type Service struct {
 	Policy          awsretry.Policy
 	MaxAttempts     int
@@ -36,8 +36,8 @@ type Service struct {
 	Partition       func(*http.Request) string
 	IdempotencyKey  func(*http.Request) string
 
-	// Peek reads the beginning of a 2xx. Without a Peek, Policy does not see the
-	// bodies of errors either.
+	// Peek reads the beginning of a 2xx response. Without a Peek, Policy does not see
+	// the bodies of errors either.
 	Peek func(resp *http.Response, body []byte) (more bool)
 
 	// lengthen returns the RetryAfter of one Transport, which may remember earlier
@@ -83,11 +83,11 @@ func (s Service) Apply(t *awsretry.Transport) {
 // errorsOnly is a Peek for policies that need only the bodies of errors.
 func errorsOnly(*http.Response, []byte) (more bool) { return false }
 
-// longestError limits how much of a 2xx that contains an error is read.
+// longestError limits how much is read of a 2xx response that contains an error.
 const longestError = 64 << 10
 
-// unfinished reports whether a body may begin with one of the given texts, white
-// space apart, and is not a whole JSON value yet.
+// unfinished reports whether a body may begin with one of the given texts, ignoring
+// white space, and is not a complete JSON value yet.
 func unfinished(body []byte, begins ...string) bool {
 	start := bytes.Join(bytes.Fields(body[:min(len(body), 64)]), nil)
 	for _, text := range begins {
@@ -101,11 +101,11 @@ func unfinished(body []byte, begins ...string) bool {
 	return false
 }
 
-// decode decodes a body into v. If the body is cut, v stays as it is.
+// decode decodes a body into v. If the body is not valid JSON, v is unchanged.
 func decode(body []byte, v any) { _ = json.Unmarshal(body, v) }
 
-// untilReset returns the time until the last reset of the announced limits of
-// which nothing remains.
+// untilReset returns the time until the last of the resets of the exhausted limits
+// that a response announces.
 func untilReset(resp *http.Response) (wait time.Duration, ok bool) {
 	for _, l := range awsretry.ReadLimits(resp) {
 		if l.Remaining < 1 && l.Reset >= 0 {
@@ -115,7 +115,8 @@ func untilReset(resp *http.Response) (wait time.Duration, ok bool) {
 	return wait, ok
 }
 
-// milliseconds returns the first of the headers that is a number of milliseconds.
+// milliseconds returns the duration in the first of the named headers that is
+// a valid number of milliseconds.
 func milliseconds(h http.Header, names ...string) (time.Duration, bool) {
 	for _, name := range names {
 		ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get(name)), 64)
@@ -126,9 +127,9 @@ func milliseconds(h http.Header, names ...string) (time.Duration, bool) {
 	return 0, false
 }
 
-// obeying returns a policy that follows a header in which the service says whether
-// to retry a failure. Without the header, a 409 is transient, because a lock was
-// taken, and policy classifies other outcomes.
+// obeying returns a policy that follows a header with which the service allows or
+// forbids a retry. Without the header, a 409 is transient, because it means that
+// a lock was taken, and policy classifies other outcomes.
 func obeying(header string, policy awsretry.Policy) awsretry.Policy {
 	return func(a *awsretry.Attempt) awsretry.Class {
 		class := policy(a)
@@ -151,7 +152,7 @@ func obeying(header string, policy awsretry.Policy) awsretry.Policy {
 	}
 }
 
-// path returns the path of the response's request.
+// path returns the URL path of the response's request.
 func path(resp *http.Response) string {
 	if resp.Request == nil {
 		return ""

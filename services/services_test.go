@@ -14,7 +14,7 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// Apply sets what is not set, and the zero value sets nothing.
+// Apply sets the fields that are not set, and the zero Service sets nothing.
 func TestApply(t *testing.T) {
 	mine := &awsretry.Transport{
 		Policy: awsretry.DefaultPolicy, MaxRetryAfter: time.Second, Mode: awsretry.Adaptive,
@@ -44,7 +44,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Each token has a partition, whose name does not show it.
+// Each token has its own partition, whose name does not reveal the token.
 func TestTokens(t *testing.T) {
 	for _, service := range []struct {
 		name, url string
@@ -74,8 +74,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Peek reads no more of a success than its beginning, and a bounded part of an
-// error.
+// Peek reads only the beginning of a success, and a limited part of an error.
 func TestPeekIsBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, url, body string
@@ -108,8 +107,8 @@ func TestPeekIsBounded(t *testing.T) {
 	}
 }
 
-// A stream that breaks off before its content is sent again, and is returned at
-// the instant of its first content, compressed or not.
+// If a stream breaks off before its first content, the request is sent again. The
+// response is returned as soon as the first content comes, compressed or not.
 func TestStreams(t *testing.T) {
 	const start = "event: message_start\r\ndata: {\"type\":\"message_start\"}\r\n\r\n: a comment\r\n\r\nevent: ping\r\ndata: {\"type\":\"ping\"}\r\n\r\n"
 	const delta = "event: content_block_delta\r\ndata: {\"type\":\"content_block_delta\",\r\ndata: \"delta\":{\"type\":\"text_delta\",\"text\":\"\u00e4\"}}\r\n\r\n"
@@ -154,7 +153,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// Whatever a server sends, nothing panics, and no delay is negative.
+// No response of a server causes a panic or a negative delay.
 func FuzzBodies(f *testing.F) {
 	for _, s := range all {
 		for _, r := range recorded(f, s.file) {

@@ -10,9 +10,9 @@ import (
 )
 
 // Shopify is the Admin API of Shopify ("Shopify API limits", 2025-07). The GraphQL
-// API throttles with a 200 whose error is THROTTLED. It has the points that the
-// query costs and the rate at which points come back, from which the delay is
-// computed.
+// API throttles with a 200 whose error is THROTTLED. The delay is computed from the
+// response, which has the cost of the query in points, the points that are left and
+// the rate at which points come back.
 var Shopify = Service{
 	Policy:     shopifyPolicy,
 	RetryAfter: shopifyDelay,
@@ -32,7 +32,7 @@ type shopifyAnswer struct {
 	}
 }
 
-// shopifyPeek reads a response that begins with errors.
+// shopifyPeek reads a GraphQL response that begins with errors.
 func shopifyPeek(resp *http.Response, body []byte) (more bool) {
 	return strings.HasSuffix(path(resp), "/graphql.json") && unfinished(body, `{"errors":`)
 }

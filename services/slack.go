@@ -8,8 +8,8 @@ import (
 )
 
 // Slack is the Web API of Slack ("Rate limits" and "Using the Slack Web API",
-// 2025-06). Its errors may be in a 200. Each method of each workspace has a limit
-// and its own partition, whose name has a hash of the workspace's token.
+// 2025-06). A 200 may contain an error. Each method of each workspace has its own
+// limit and its own partition, whose name contains a hash of the workspace's token.
 var Slack = Service{
 	Policy:    slackPolicy,
 	Partition: slackPartition,

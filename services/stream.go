@@ -58,7 +58,7 @@ func firstFailure(a *awsretry.Attempt, read eventReader) awsretry.Class {
 }
 
 // firstEvent returns the first event that is not a preamble, or a preamble if there
-// is no such event yet. It ignores an event without its end.
+// is no such event yet. It ignores an incomplete event.
 func firstEvent(body []byte, read eventReader) event {
 	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	var name string

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// A sixth trip within tripMemory would follow five waits. From the second on
-	// they take at least 2, 4, 8 and 16 minutes, which is tripMemory.
+	// A sixth trip within tripMemory would follow five waits. The second to the fifth
+	// take at least 2, 4, 8 and 16 minutes, together tripMemory.
 	tripMemory = 30 * time.Minute
 	firstWait  = time.Minute
 
@@ -15,21 +15,21 @@ const (
 	mostAccounts  = 1024
 )
 
-// trips remembers for each account when it exceeded a limit, and doubles the wait
-// if it does so again within tripMemory. The zero value is ready to use. It is safe
-// for concurrent use.
+// trips records when each account exceeded a limit, and doubles the wait if the
+// account does so again within tripMemory. The zero value is ready to use. trips is
+// safe for concurrent use.
 type trips struct {
 	mu       sync.Mutex
 	accounts map[string]*account
 }
 
 type account struct {
-	began []time.Time // of the waits within tripMemory
-	until time.Time   // the end of the present wait
+	began []time.Time // when the waits within tripMemory began
+	until time.Time   // the end of the current wait
 }
 
-// wait returns the wait after a refusal at now, at least asked. A refusal during a
-// wait belongs to a request that was sent before it, and is not another trip.
+// wait returns how long to wait after a refusal at now, at least asked. A refusal
+// during a wait is not another trip: its request was sent before the wait.
 func (t *trips) wait(name string, asked time.Duration, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,8 +51,8 @@ func (t *trips) wait(name string, asked time.Duration, now time.Time) time.Durat
 	return wait
 }
 
-// account returns the named account, or nil if there are too many. It requires
-// that t.mu is held.
+// account returns the named account, or nil if there are too many accounts. It
+// requires that t.mu is held.
 func (t *trips) account(name string, now time.Time) *account {
 	if a := t.accounts[name]; a != nil {
 		return a
@@ -73,7 +73,7 @@ func (t *trips) account(name string, now time.Time) *account {
 	return a
 }
 
-// forget removes the trips before tripMemory.
+// forget removes the trips that are older than tripMemory.
 func (a *account) forget(now time.Time) {
 	for len(a.began) > 0 && now.Sub(a.began[0]) > tripMemory {
 		a.began = a.began[1:]

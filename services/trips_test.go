@@ -15,15 +15,15 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// A secondaryLimit is a service that locks for a while if it gets more than so
-// many requests in a minute that slides, in an hour, or at the same time.
+// A secondaryLimit is a service that refuses all requests for a while if it gets too
+// many in any minute, in any hour, or at the same time.
 type secondaryLimit struct {
 	perMinute, perHour, atOnce int
 
 	latency  time.Duration
 	lock     time.Duration // 0 means a minute
-	says     bool          // in Retry-After
-	prolongs bool          // a request during the lock begins it again
+	says     bool          // refusals have a Retry-After
+	prolongs bool          // a request during the lock restarts the lock
 
 	mu       sync.Mutex
 	accepted []time.Time
@@ -90,7 +90,7 @@ func (s *secondaryLimit) refuses(sent, now time.Time) bool {
 }
 
 // Twenty callers exceed a secondary limit at most five times in any half hour. A
-// call is lost if it meets a lock in each of its attempts, which is rare.
+// call fails if a lock refuses each of its attempts, which is rare.
 func TestSecondaryLimit(t *testing.T) {
 	const ms = time.Millisecond
 	for _, tt := range []struct {
@@ -146,8 +146,7 @@ func (s *secondaryLimit) again() *secondaryLimit {
 	}
 }
 
-// callFor has callers call again and again, until a time has passed. It returns
-// how many calls fail.
+// callFor runs callers that call in a loop for d. It returns how many calls fail.
 func callFor(t *testing.T, rt http.RoundTripper, callers int, d, think time.Duration) (lost int) {
 	end := time.Now().Add(d)
 	failures := make(chan int, callers)
@@ -173,7 +172,7 @@ func callFor(t *testing.T, rt http.RoundTripper, callers int, d, think time.Dura
 	return lost
 }
 
-// mostWithin returns how many of the times are within a span of that length.
+// mostWithin returns the maximum number of the times within one span.
 func mostWithin(times []time.Time, span time.Duration) (most int) {
 	for first := range times {
 		n := 0
@@ -187,9 +186,9 @@ func mostWithin(times []time.Time, span time.Duration) (most int) {
 	return most
 }
 
-// Whenever the requests after a wait are refused, at most five waits begin in half
-// an hour, and the longest is half an hour or so. After a quiet half hour nothing
-// is remembered.
+// No matter when the requests after a wait are refused, at most five waits begin in
+// half an hour, and the longest is about half an hour. After a quiet half hour, all
+// trips are forgotten.
 func TestTripsAreFew(t *testing.T) {
 	for seed := range uint64(50) {
 		var trips trips
@@ -218,8 +217,7 @@ func TestTripsAreFew(t *testing.T) {
 	}
 }
 
-// However many accounts there are, a bounded number is remembered, and those that
-// are quiet are forgotten first.
+// The number of accounts is limited. Quiet accounts are forgotten first.
 func TestTripsAreBounded(t *testing.T) {
 	var trips trips
 	now := time.Now()
@@ -237,7 +235,7 @@ func TestTripsAreBounded(t *testing.T) {
 	}
 }
 
-// The limits of one account are remembered together, those of two are not.
+// All limits of an account count together. Those of two accounts do not.
 func TestAccounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr awsretry.Transport

@@ -66,8 +66,8 @@ func New(meters metric.MeterProvider) (*Recorder, error) {
 	return r, nil
 }
 
-// Outcome counts what became of a delivery after an attempt. It is the
-// OnOutcome of a deliveryqueue.Config.
+// Outcome counts the state of a delivery after an attempt. It is the OnOutcome of
+// a deliveryqueue.Config.
 func (r *Recorder) Outcome(d deliveryqueue.Delivery) {
 	attrs := []attribute.KeyValue{stateKey.String(string(d.State))}
 	if d.Reason != "" {
@@ -76,8 +76,8 @@ func (r *Recorder) Outcome(d deliveryqueue.Delivery) {
 	r.outcomes.Add(context.Background(), 1, metric.WithAttributes(attrs...))
 }
 
-// Watch shows what is in the store in gauges, until Unregister is called on what
-// it returns: call it before the queue is closed. Each collection of the metrics
+// Watch shows the contents of the store in gauges, until Unregister is called on the
+// returned Registration, before the queue is closed. Each collection of the metrics
 // calls Queue.Endpoints, so let one process watch a store, and let it collect
 // every 10 s or less often.
 func (r *Recorder) Watch(q *deliveryqueue.Queue) (metric.Registration, error) {

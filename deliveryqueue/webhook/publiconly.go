@@ -17,14 +17,14 @@ import (
 // PublicOnly returns a transport that connects only to public addresses, and to
 // those in allow. The check is made for each connection, after the name is
 // resolved and before anything is sent, so it also covers a name whose address
-// changes (DNS rebinding) and a redirect. [CheckAddr] says which addresses are
+// changes (DNS rebinding) and a redirect. See [CheckAddr] for the addresses that are
 // refused.
 //
 // If all addresses of a host are refused, the error is an [*AddressError]. It is
 // a permanent failure: a delivery to the host is not retried, and becomes a dead
 // letter with the address and its kind in the error.
 //
-// The transport uses no proxy, whatever the environment says: a proxy resolves
+// The transport uses no proxy, regardless of the environment: a proxy resolves
 // the name itself, so the check would see only the proxy's address. If you set
 // Proxy, the proxy has to check the addresses, and its own must be public or in
 // allow. Other fields may be changed too, except for DialContext,

@@ -9,29 +9,30 @@ import (
 )
 
 // format is that of the hash.
-const format = "3"
+const format = "4"
 
 // A partition is what renew.lua stores of a partition. The fields have the same
 // names there. Times are in milliseconds.
 type partition struct {
 	format, epoch, settings, pacing, leader, said string
 
-	now, server, pacingAt, leaderUntil, rate, limit, trip                    float64
-	gate, saidAt                                                             float64
-	sent, throttled, trips, tripsOf                                          float64
-	began, window, left, next, tokens, spare, traffic, heldBegan, heldWindow float64
-	members, asking, granted, held                                           sum
+	now, server, pacingAt, leaderUntil, rate, limit, trip float64
+	gate, saidAt                                          float64
+	sent, throttled, trips, tripsOf                       float64
+	left, next, tokens, spare, traffic                    float64
+	members, asking, granted, held                        sum
 
 	expires time.Time
 }
 
-// A sum is the sum over the members that renewed in this window, and over those
-// that renewed in the one before.
+// A sum is the sum over the members that renewed in this window of the clock, and
+// over those that renewed in the one before.
 type sum struct{ this, before float64 }
 
 func (s *sum) total() float64 { return s.this + s.before }
 
-// remove removes what a member added age windows ago.
+// remove removes what a member added age windows ago, a negative number if it
+// added nothing.
 func (s *sum) remove(n, age float64) {
 	switch age {
 	case 0:
@@ -41,10 +42,12 @@ func (s *sum) remove(n, age float64) {
 	}
 }
 
-// next begins a window. gone means that nobody renewed in the one before.
-func (s *sum) next(gone bool) {
-	s.this, s.before = 0, s.this
-	if gone {
+// move moves the windows by so many.
+func (s *sum) move(passed float64) {
+	if passed > 0 {
+		s.this, s.before = 0, s.this
+	}
+	if passed > 1 {
 		s.before = 0
 	}
 }
@@ -54,7 +57,8 @@ type renewal struct {
 	*protocol.Request
 	p        *partition
 	server   float64 // the server's clock
-	elapsed  float64 // on the store's clock, since the renewal before
+	before   float64 // the store's clock at the renewal before
+	elapsed  float64 // on that clock, since then
 	same     bool    // the member knows the epoch
 	capacity float64 // for retry tokens
 	reply    protocol.Reply
@@ -71,7 +75,7 @@ func (p *partition) renew(a *protocol.Request, at time.Time) protocol.Reply {
 	r.open()
 	r.addSums()
 	r.lead()
-	r.moveWindow()
+	r.moveWindows()
 	r.divide()
 	r.moveTokens()
 	p.gate = max(p.gate, p.now+a.Gate)
@@ -86,7 +90,6 @@ func (p *partition) renew(a *protocol.Request, at time.Time) protocol.Reply {
 	p.expires = at.Add(time.Duration(expiry) * time.Millisecond)
 
 	r.reply.Epoch, r.reply.Now = p.epoch, math.Floor(p.now)
-	r.reply.Window, r.reply.HeldWindow = p.window, p.heldWindow
 	r.reply.Law = protocol.Law{Rate: p.rate, Limit: p.limit, Trip: p.trip}
 	r.reply.Left, r.reply.Spare, r.reply.Gate = p.tokens, p.spare, p.gate-p.now
 	if r.reply.Said = p.said; p.said != "" {
@@ -120,13 +123,14 @@ func (r *renewal) silence() float64 { return max(60000, 20*r.Lease) }
 func (r *renewal) open() {
 	p := r.p
 	r.elapsed = max(0, min(r.server-p.server, 10*r.Lease))
+	r.before = p.now
 	p.now += r.elapsed
-	if p.epoch == "" || p.epoch == r.Epoch && p.window < r.Window {
+	if p.epoch == "" || p.epoch == r.Epoch && r.before < r.Now {
 		*p = partition{
 			format: format, epoch: fmt.Sprintf("%s %.0f", r.ID, r.server),
 			rate: r.SeedRate, limit: r.SeedRate, tokens: float64(min(r.SeedTokens, r.Capacity)), next: r.Lease,
 		}
-		r.elapsed = 0
+		r.before, r.elapsed = 0, 0
 	}
 	p.server, p.settings, p.saidAt = r.server, r.Settings, min(p.saidAt, r.server)
 	if r.Pacing != "" {
@@ -166,31 +170,33 @@ func (r *renewal) lead() {
 	}
 }
 
-func (r *renewal) moveWindow() {
-	p := r.p
-	if p.window > 0 && p.now-p.began < r.Lease {
-		return
-	}
-	gone := p.now-p.began >= 2*r.Lease
-	for _, s := range []*sum{&p.members, &p.asking, &p.granted} {
-		s.next(gone)
-	}
-	p.began = p.now
-	p.window++
+// longWindow is that of the tokens that members hold, in leases.
+const longWindow = 12
+
+func (r *renewal) moveWindows() {
+	p, passed := r.p, r.passed(r.Lease, r.before)
+	p.members.move(passed)
+	p.asking.move(passed)
+	p.granted.move(passed)
+	p.held.move(r.passed(longWindow*r.Lease, r.before))
 }
 
-// age returns how many windows ago a window was, or -1 if the member knows of
-// none.
-func (r *renewal) age(now, then float64) float64 {
+// passed returns how many windows began since a time.
+func (r *renewal) passed(window, since float64) float64 {
+	return math.Floor(r.p.now/window) - math.Floor(since/window)
+}
+
+// age returns how many windows ago the member renewed last, or -1 if it did not.
+func (r *renewal) age(window float64) float64 {
 	if !r.same {
 		return -1
 	}
-	return now - then
+	return r.passed(window, r.Now)
 }
 
 // divide finds the member's share of the rate.
 func (r *renewal) divide() {
-	p, age, had := r.p, r.age(r.p.window, r.Window), r.Share/1000
+	p, age, had := r.p, r.age(r.Lease), r.Share/1000
 	pace := p.rate
 	if r.MaxRate > 0 {
 		if pace = r.MaxRate; p.rate > 0 {
@@ -255,12 +261,7 @@ func (r *renewal) grantSlots(share float64, enough bool) {
 // moveTokens moves retry tokens between the store and the member.
 func (r *renewal) moveTokens() {
 	p, held := r.p, float64(r.Held)
-	if p.heldWindow == 0 || p.now-p.heldBegan >= 12*r.Lease {
-		p.held.next(p.now-p.heldBegan >= 24*r.Lease)
-		p.heldBegan = p.now
-		p.heldWindow++
-	}
-	p.held.remove(float64(r.Counted), r.age(p.heldWindow, r.HeldWindow))
+	p.held.remove(float64(r.Counted), r.age(longWindow*r.Lease))
 	p.traffic = float64(p.traffic*max(0, 1-r.elapsed/60000)) + max(r.Traffic, 0)
 	r.capacity = float64(r.Capacity)
 	if r.Traffic >= 0 {

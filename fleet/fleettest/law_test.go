@@ -170,7 +170,7 @@ func (r *renewals) next() protocol.Request {
 	case r.one(100): // it knows what the store has lost
 		a.Epoch = "an older epoch"
 	case r.one(200): // the store has lost what came later
-		a.Window += 10
+		a.Now += 10_000
 	}
 	if r.one(20) {
 		a.Settings, a.Lease, a.Capacity = "others "+strings.Repeat("x", r.IntN(2000)), pick(r, 2, 50.0, 10000), 300

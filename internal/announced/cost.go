@@ -2,51 +2,54 @@ package announced
 
 import "slices"
 
-// A cost is what a request takes of a limit. It is learned from pairs of requests
-// that were sent at once, so that others take next to nothing between them.
+// A cost is the number of units that a request takes from a limit. It is learned
+// from pairs of requests that are sent back to back, so that other clients take
+// almost nothing in between.
 type cost struct {
 	mean float64
-	most float64 // what most requests do not exceed
+	most float64 // an upper bound for most requests
 
 	samples []float64
-	next    int // which is replaced
+	next    int // the sample to replace
 	takes   int
-	near    bool // the last request followed another one at once
+	near    bool // the last request was sent right after another one
 	pair    pair
 }
 
-// A pair is two requests that were sent at once. In a crowd, others may be served
-// between them: then it only shows that a request takes no more than one.
+// A pair is two requests that were sent back to back. In a crowd, the service may
+// serve other requests in between, so the pair can only show a cost of at most one.
 type pair struct {
-	second    int        // its number; 0: there is no pair
-	remaining [2]float64 // negative: not known yet
-	crowded   bool       // others were sent with them
+	second    int        // the number of the second request; 0 means no pair
+	remaining [2]float64 // announced after each request; negative if not known yet
+	crowded   bool       // other requests were sent with them
 }
 
 const (
 	costSamples = 32
 	fewSamples  = 4
 
-	// pairInterval is how many requests there are to a pair.
+	// pairInterval is the number of requests per pair.
 	pairInterval = 8
 )
 
-// newCost returns the cost of a limit of which nothing is known.
+// newCost returns the initial cost of a new limit.
 func newCost() cost { return cost{mean: 1, most: 1} }
 
-// guess is a cost until one is learned, if that many requests were sent.
+// guess uses the mean over many requests, if it is higher, until the cost is learned
+// from pairs.
 func (c *cost) guess(mean float64, requests int) {
 	if len(c.samples) < fewSamples && requests >= fewest && mean > c.mean {
 		c.mean, c.most = mean, mean
 	}
 }
 
-// wantsPair reports whether the next request is to follow the last one at once.
+// wantsPair reports whether the next request should follow the last one without
+// a pause.
 func (c *cost) wantsPair() bool {
 	return (c.mean > 1 || len(c.samples) < fewSamples) && c.takes%pairInterval == 1
 }
 
-// take counts a request. near reports whether it follows another one at once.
+// take records a request. near reports whether it was sent right after another one.
 func (c *cost) take(number int, known float64, near bool) {
 	switch {
 	case known == 0 && c.wantsPair():
@@ -58,7 +61,7 @@ func (c *cost) take(number int, known float64, near bool) {
 	c.near = near
 }
 
-// hear learns from what remained after a request.
+// hear updates the cost with the units that remained after a request.
 func (c *cost) hear(number int, remaining float64) {
 	i := number - c.pair.second + 1
 	if c.pair.second == 0 || i < 0 || i > 1 {
@@ -69,15 +72,15 @@ func (c *cost) hear(number int, remaining float64) {
 	if r[0] < 0 || r[1] < 0 {
 		return
 	}
-	// With nothing left, the second may have taken more or been refused; with more left
-	// than before, they were served in the other order.
+	// With nothing left, the second request may have needed more or been refused. With
+	// more left than before, the service handled them in the opposite order.
 	cost, crowded := r[0]-r[1], c.pair.crowded
 	if c.pair = (pair{}); r[1] >= 1 && cost >= 0 && (cost <= 1 || !crowded) {
 		c.learn(cost)
 	}
 }
 
-// learn learns from a sample.
+// learn adds a sample, and computes mean and most from all samples.
 func (c *cost) learn(sample float64) {
 	if len(c.samples) < costSamples {
 		c.samples = append(c.samples, sample)
@@ -87,11 +90,11 @@ func (c *cost) learn(sample float64) {
 	}
 	sorted := slices.Sorted(slices.Values(c.samples))
 	switch n := len(sorted); {
-	case sorted[n/8] <= 1: // few samples are too low, and others are in the rest
+	case sorted[n/8] <= 1: // few samples are too low; the higher ones include other clients' requests
 		c.mean, c.most = 1, 1
 	case n >= fewSamples:
-		// For costs that are spread like those of language models, these are the mean
-		// and what nine of ten requests do not exceed.
+		// For costs distributed like those of language models, the caps are about the
+		// mean and the 90th percentile.
 		sum, low := 0.0, sorted[n/4]
 		for _, s := range sorted {
 			sum += s

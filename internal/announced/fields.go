@@ -2,15 +2,15 @@ package announced
 
 import "strings"
 
-// A member is one of a list or a dictionary of a structured field (RFC 9651).
+// A member is a member of a list or dictionary in a structured field (RFC 9651).
 type member struct {
 	key string // in a dictionary
 	item
-	r, t, q, w item // the parameters that a rate limit has, the last of each
+	r, t, q, w item // the parameters of a rate limit; the last of each name counts
 	pk, qu     item
 }
 
-// An item has a text that is a part of the field.
+// An item is a bare item. Its text is a substring of the field.
 type item struct {
 	kind kind
 	text string // without quotation marks
@@ -19,7 +19,7 @@ type item struct {
 type kind int
 
 const (
-	other kind = iota // a kind that no rate limit has
+	other kind = iota // a type that rate limits do not use
 	numeric
 	quoted
 	token
@@ -43,7 +43,7 @@ func (v item) name() string {
 	return b.String()
 }
 
-// number returns the item's number, or a negative one.
+// number returns the item's number, or -1 if it is not a number or is negative.
 func (v item) number() float64 {
 	if n, ok := number(v.text); ok && v.kind == numeric {
 		return n
@@ -51,8 +51,9 @@ func (v item) number() float64 {
 	return -1
 }
 
-// A scanner reads a field from its beginning. A field that failed must be ignored,
-// with what was read of it. Its methods report whether there is what they read.
+// A scanner parses a field from left to right. Its methods report whether they found
+// what they parse. If failed is set, the whole field must be ignored, including the
+// members that were returned before.
 type scanner struct {
 	left   string
 	failed bool
@@ -88,7 +89,7 @@ func (s *scanner) check(ok bool) bool {
 	return ok
 }
 
-// comma reads what is between two members, or nothing at the end.
+// comma reads the separator between two members, or nothing at the end of the field.
 func (s *scanner) comma() bool {
 	s.skip(" \t")
 	if s.left == "" {
@@ -109,14 +110,14 @@ func (s *scanner) next(text string) bool {
 	return ok
 }
 
-// take returns the first n bytes.
+// take removes the first n bytes and returns them.
 func (s *scanner) take(n int) string {
 	taken := s.left[:n]
 	s.left = s.left[n:]
 	return taken
 }
 
-// run returns how many bytes at the beginning belong to the class.
+// run returns the number of leading bytes that are in the class.
 func (s *scanner) run(class func(c byte) bool) int {
 	n := 0
 	for n < len(s.left) && class(s.left[n]) {
@@ -134,7 +135,7 @@ func (s *scanner) member(m *member) (ok bool) {
 	return ok && s.params(m)
 }
 
-// inner reads an inner list after its parenthesis.
+// inner reads an inner list after its opening parenthesis.
 func (s *scanner) inner() bool {
 	for {
 		s.skip(" ")

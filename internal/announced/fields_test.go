@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// show writes what was parsed: kinds by their letter, and known parameters.
+// show formats a parsed item: its kind as a letter, and the known parameters.
 func show(next func(*scanner, *member) bool, field string) string {
 	var all []string
 	s := begin(field)
@@ -104,7 +104,7 @@ func TestReadDictionary(t *testing.T) {
 	}
 }
 
-// Of a parameter that is there twice the last counts.
+// If a parameter occurs twice, the last one counts.
 func TestParameterTwice(t *testing.T) {
 	s, m := begin(`"a";r=1;r=2;t=5;t="x"`), member{}
 	if !s.listed(&m) || m.r.number() != 2 || m.t.number() >= 0 || m.q.number() >= 0 {

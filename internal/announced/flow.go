@@ -3,46 +3,46 @@ package announced
 import "time"
 
 const (
-	// fewest is how many requests, or units, a measurement of the flow needs at
-	// least, so that rounding is a small part of it.
+	// fewest is the minimum number of requests, or of units, in a measurement of the
+	// flow. With fewer, rounding would matter.
 	fewest = 8
 
-	// closeShare is the part of a response's time, as a divisor, within which two
-	// requests may be served in the other order.
+	// closeShare divides the mean response time. Requests that are sent closer
+	// together than that may be served in the opposite order.
 	closeShare = 16
 )
 
-// A flow measures how many units come back per second without a reset, less
-// those that others take: between two responses of one window, what remains
-// changes by the flow and by what this process took.
+// A flow measures the rate at which units come back without a reset, minus the rate
+// at which other clients take them. Between two responses in one window, the
+// remaining units change by the flow and by the units that this process took.
 type flow struct {
 	rate float64 // units per second; negative if others take more than comes back
-	last float64 // the measurement before
-	has  bool    // there was a measurement
+	last float64 // the previous measurement
+	has  bool    // the rate has been measured
 
-	used use   // by this process, in all
-	mark point // of a request whose response will be measured
-	from point // of the last response that was
+	used use   // by this process, in total
+	mark point // the request whose response will be measured next
+	from point // the last measured response
 
 	// Since the last measurement.
 	sum      float64
 	time     time.Duration
 	requests int
-	refused  bool // the service did not count one
+	refused  bool // the service did not count one of the requests
 }
 
-// A point is a response, or a request that waits for one.
+// A point is a measured response, or a request that waits for its response.
 type point struct {
-	number    int     // of the request; 0: none
+	number    int     // of the request; 0 means none
 	known     float64 // its cost, or 0 if unknown
-	used      use     // up to and with it
+	used      use     // by the requests up to this one
 	at        time.Duration
-	end       time.Duration // how long the window certainly lasts
+	end       time.Duration // until when the window certainly lasts
 	remaining float64
 }
 
-// use is what requests took: the sum of the known costs, and the number of
-// requests whose cost is learned.
+// use is the total cost of some requests: the sum of the known costs, and the number
+// of requests whose cost is learned.
 type use struct {
 	known   float64
 	learned int
@@ -56,8 +56,8 @@ func (u *use) add(known float64, sign int) {
 	}
 }
 
-// take counts a request. near reports whether it follows another one so closely that
-// the service may see them in the other order.
+// take records a request. near reports whether it follows another one so closely
+// that the service may handle them in the opposite order.
 func (f *flow) take(number int, known float64, near bool) {
 	f.used.add(known, 1)
 	switch {
@@ -68,26 +68,26 @@ func (f *flow) take(number int, known float64, near bool) {
 	}
 }
 
-// giveBack takes back a request that the service did not count.
+// giveBack removes a request that the service did not count.
 func (f *flow) giveBack(number int, known float64) {
 	f.refused = true
 	f.used.add(known, -1)
 	if number <= f.mark.number {
 		f.mark.used.add(known, -1)
 	}
-	if number < f.from.number { // what from took itself is known
+	if number < f.from.number { // hear has corrected from for its own request
 		f.from.used.add(known, -1)
 	}
 }
 
-// lose ends the wait for the response of a request.
+// lose stops waiting for the response to a request.
 func (f *flow) lose(number int) {
 	if f.mark.number == number {
 		f.mark = point{}
 	}
 }
 
-// hear measures the flow of m with a response.
+// hear updates the flow of m with a response.
 func (f *flow) hear(m *limit, p point, a Limit, h heard) {
 	length := m.length()
 	most := 4 * m.size() / max(length, time.Second).Seconds()
@@ -118,7 +118,7 @@ func (f *flow) hear(m *limit, p point, a Limit, h heard) {
 		return
 	}
 	rate := min(f.sum/f.time.Seconds(), most)
-	if p.remaining < 1 && !f.refused { // more may have come back than was taken
+	if p.remaining < 1 && !f.refused { // more units may have come back than were taken
 		rate = max(rate, f.rate)
 	}
 	if !f.has {

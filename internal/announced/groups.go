@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A group is the headers of one limit.
+// A group has the headers of one limit.
 type group struct {
 	dialect dialect
 	kind    string // lower case; "" if the headers have none
 	values  [fields]string
 }
 
-// group returns the group of that kind, or nil: of too many, the first in their
-// order remain.
+// group returns the group of a dialect and kind, and adds it if necessary. If there
+// are too many groups, those that sort first are kept, and group may return nil.
 func (r *reader) group(d dialect, kind string) *group {
 	i := 0
 	for i < r.n && (r.groups[i].dialect < d || r.groups[i].dialect == d && r.groups[i].kind < kind) {
@@ -32,7 +32,7 @@ func (r *reader) group(d dialect, kind string) *group {
 	return g
 }
 
-// append appends the limits of a group.
+// append appends the limits in a group.
 func (r *reader) append(limits []Limit, g *group) []Limit {
 	l := Limit{Name: join(r.whole[name], g.kind), Reset: -1}
 	window, at := time.Duration(0), 0
@@ -75,7 +75,7 @@ func (r *reader) append(limits []Limit, g *group) []Limit {
 	return add(limits, l)
 }
 
-// shared returns the reset of a dialect whose limits share one, or "".
+// shared returns the reset that the limits of a dialect share, or "".
 func (r *reader) shared(d dialect) string {
 	i := slices.IndexFunc(r.groups[:r.n], func(g group) bool { return g.dialect == d })
 	if g := &r.groups[i]; g.kind == "" && g.values[remaining] == "" && g.values[usage] == "" {
@@ -84,7 +84,7 @@ func (r *reader) shared(d dialect) string {
 	return ""
 }
 
-// windowOf returns the window that a kind is of by its last word.
+// windowOf returns the window that the last word of a kind denotes.
 func windowOf(kind string) (window time.Duration, ok bool) {
 	switch kind[strings.LastIndexByte(kind, '-')+1:] {
 	case "second", "secondly":
@@ -99,12 +99,13 @@ func windowOf(kind string) (window time.Duration, ok bool) {
 	return 0, false
 }
 
-// untilNext returns how long it is until the next such window of UTC begins.
+// untilNext returns the time until the next window begins. Windows are aligned to
+// UTC.
 func untilNext(window time.Duration, now time.Time) time.Duration {
 	return now.Truncate(window).Add(window).Sub(now)
 }
 
-// join joins two names.
+// join joins two names with a slash. Either may be empty.
 func join(a, b string) string {
 	switch "" {
 	case a:

@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// longestReset is the longest reset that is believed.
+// longestReset limits resets. Longer ones are ignored.
 const longestReset = 24 * time.Hour
 
 func (l Limit) valid() bool {
 	return l.Remaining >= 0 && !math.IsInf(l.Remaining, 0) && l.Quota >= 0 && !math.IsInf(l.Quota, 0) &&
-		(l.Remaining >= 1 || l.Reset <= longestReset) // or else untrue, or a quota of months
+		(l.Remaining >= 1 || l.Reset <= longestReset) // otherwise it is wrong, or a quota of months
 }
 
-// heard is the response that an announcement came with.
+// heard describes the response that carried an announcement.
 type heard struct {
-	at, sent  time.Duration // when it came, and when its request was sent
-	number    int           // of the request; 0: another process sent it
-	first     bool          // the request went first
+	at, sent  time.Duration // when the response came, and when its request was sent
+	number    int           // of the request; 0 means that another process sent it
+	first     bool          // the request was a probe
 	throttled bool
 	free      bool          // the service did not count the request
 	asked     bool          // the reset is a Retry-After
-	trip      time.Duration // how long a response takes
-	requests  int           // how many requests this process has sent
+	trip      time.Duration // the mean response time
+	requests  int           // the number of requests that this process has sent
 }
 
-// hear learns from an announcement.
+// hear updates m with an announcement.
 func (m *limit) hear(a Limit, h heard) {
 	now, sent := h.at, h.sent
-	served := sent + (now-sent)/2 // between the two, the service said so
+	served := sent + (now-sent)/2 // an estimate
 	if ms := m.unit.milliseconds; !a.Refills && !h.asked && m.unit.measure(served, a.Reset) != ms {
 		m.window.length = 0
 	}
@@ -50,7 +50,7 @@ func (m *limit) hear(a Limit, h heard) {
 		m.refused = true
 	}
 
-	// What nobody could expect is a reason to look again soon.
+	// After an unexpected change, probe again soon.
 	rise := a.Remaining - m.estimate(now, 0)
 	if up, down := max(m.size()/16, 2*m.cost.most), m.size()/2+m.inFlight.units(m.cost.most); m.heard >= 0 &&
 		(rise > up && !passed || -rise > down) {
@@ -76,20 +76,20 @@ func (m *limit) hear(a Limit, h heard) {
 
 // A window is the time up to a reset.
 type window struct {
-	ends   bool          // a reset is announced
-	end    time.Duration // when the quota is whole
-	off    time.Duration // how much earlier or later that may be
-	length time.Duration // the longest reset
-	passed bool          // an end has passed
-	moves  bool          // the end becomes later without having passed
+	ends   bool          // a reset was announced
+	end    time.Duration // when the quota is whole again
+	off    time.Duration // by how much end may be wrong
+	length time.Duration // the longest reset that was announced
+	passed bool          // at least one end has passed
+	moves  bool          // the end was postponed before it had passed
 }
 
 // rounded returns off, at most a fifth of the length.
 func (w *window) rounded() time.Duration { return min(w.length/5, w.off) }
 
-// hear learns from a reset. It reports whether the end that was known has passed,
-// whether the response is the first of another window, and whether it is of a
-// window that is over.
+// hear updates w with a reset. passed reports whether the previous end has passed,
+// begins whether the response is the first in a new window, and over whether it
+// belongs to a window that is over.
 func (w *window) hear(now, served, reset time.Duration) (passed, begins, over bool) {
 	passed = w.ends && now >= w.end-w.rounded()
 	if reset < 0 {
@@ -97,7 +97,7 @@ func (w *window) hear(now, served, reset time.Duration) (passed, begins, over bo
 		return passed, false, false
 	}
 	off := rounding(reset)
-	if reset == 0 { // that is less than a second
+	if reset == 0 { // less than a second
 		reset = off / 2
 	}
 	end := served + reset
@@ -106,7 +106,7 @@ func (w *window) hear(now, served, reset time.Duration) (passed, begins, over bo
 	}
 	w.length, w.passed = max(w.length, reset, off), w.passed || passed
 	rounded := min(w.length/5, off)
-	near := w.ends && max(end-w.end, w.end-end) <= 5*rounded/2 // two times are rounded
+	near := w.ends && max(end-w.end, w.end-end) <= 5*rounded/2 // both times are rounded
 	begins = passed && !near && end > w.end
 	w.moves = !begins && (w.moves || w.ends && !near && !passed && end > w.end)
 	if near && now < w.end {
@@ -116,7 +116,7 @@ func (w *window) hear(now, served, reset time.Duration) (passed, begins, over bo
 	return passed, begins, false
 }
 
-// rounding returns how much a reset may have been rounded.
+// rounding returns by how much a reset may have been rounded.
 func rounding(reset time.Duration) time.Duration {
 	if reset%time.Second != 0 {
 		return 50 * time.Millisecond
@@ -124,8 +124,8 @@ func rounding(reset time.Duration) time.Duration {
 	return time.Second
 }
 
-// lasts returns how long a window certainly lasts of which a response was served
-// at that time with that reset.
+// lasts returns until when the window certainly lasts, by a response that was served
+// at served with that reset.
 func (w *window) lasts(served, reset time.Duration) time.Duration {
 	if !w.ends {
 		return never

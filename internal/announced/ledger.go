@@ -1,20 +1,28 @@
-// Package announced decides when a request may be sent to a service that says in
-// its responses what is left of its limits.
+// Package announced decides when a request may be sent to a service whose responses
+// announce how much of its limits remains.
 //
-// Its law: a response says what remained when its request was served, and a value
-// counts if it is lower than expected or newer than the last. Requests without a
-// response are taken off, and given back if the service did not count them. The
-// flow is measured: what comes back without a reset, less what others take. While
-// much remains, requests are free; then they are spaced, so that what remains and
-// flows back lasts until the reset. With too little left, a request waits for the
-// flow or for the reset. From the reset on, a process that used all that is missing
-// itself goes on as it did a length before, so that in no span of that length it
-// sends more than the quota; otherwise, and unless one was refused there or in its turn, one
-// request goes first, and its response says what the new quota is. Before the reset,
-// one goes first after a pause, which grows with each response that confirms the
-// limit, up to the reset or, while what the request takes remains, to some seconds,
-// and shrinks with each that contradicts it. A Retry-After goes before the reset. One
-// function, limit.wait, decides all of that.
+// A response shows what remained when its request was served. A value counts if it
+// is lower than expected or newer than the last one. Requests in flight are
+// subtracted, and given back if the service did not count them. Between responses,
+// the package measures the flow: the units that come back without a reset, minus
+// those that other clients take.
+//
+// While much remains, requests are not delayed. Then they are spaced, so that the
+// remaining units and the flow last until the reset. If too little remains,
+// a request waits for the flow or for the reset.
+//
+// After a reset, a process that used all of the missing units itself may send again
+// what it sent one window earlier. So in no span of a window's length does it send
+// more than the quota. Otherwise one request is a probe: it goes first, and its
+// response shows the new quota. If a request was throttled at the reset or in its
+// turn, what was sent one window earlier decides instead.
+//
+// Before the reset, a probe is sent after a pause. The pause grows with each
+// response that confirms the limit, up to the reset, or up to some seconds while the
+// cost of the request remains. It shrinks with each response that contradicts the
+// limit. A Retry-After takes precedence over the reset.
+//
+// One function, limit.wait, applies all of these rules.
 package announced
 
 import (
@@ -23,50 +31,52 @@ import (
 	"time"
 )
 
-// A Limit is one of a service's limits, as one response announces it.
+// A Limit is one of a service's limits, as announced by one response.
 type Limit struct {
-	Name             string        // "" where there is one
-	Quota, Remaining float64       // in units; Quota 0: not said
-	Reset            time.Duration // until the quota is whole again; negative: not said
-	Refills          bool          // steadily; else at once, at the end of a window
+	Name             string        // "" if the response names none
+	Quota, Remaining float64       // in units; a Quota of 0 means unknown
+	Reset            time.Duration // until the quota is whole again; negative means unknown
+	Refills          bool          // the quota refills steadily, not all at once at the end of a window
 }
 
 const (
-	// maxLimits is how many limits a Ledger keeps. The services that announce the
-	// most have four.
+	// maxLimits is how many limits a Ledger keeps. The services with the most limits
+	// announce four.
 	maxLimits = 8
 
-	// maxRecords bounds how many requests a Ledger remembers.
+	// maxRecords limits how many requests a Ledger remembers.
 	maxRecords = 1 << 15
 
-	// maxName is the length of the longest name of a limit that is kept.
+	// maxName is the maximum length of a limit's name. Limits with longer names are
+	// ignored.
 	maxName = 255
 
-	// mostUnits is more than any quota. It bounds what is announced and what a
-	// request costs, so that sums are exact enough.
+	// mostUnits is larger than any quota. Announced values and costs are capped at it,
+	// so that sums are exact enough.
 	mostUnits = 1e15
 
-	// hangTime is how long a request is in flight before its outcome is not
-	// waited for any more. The service has counted it by then.
+	// hangTime is how long a Ledger waits for the outcome of a request. The service
+	// has counted it by then.
 	hangTime = time.Minute
 
-	// forgetTime is how long a limit is believed that nobody hears of.
+	// forgetTime is the minimum time for which a Ledger keeps a limit that is no
+	// longer announced.
 	forgetTime = 10 * time.Minute
 )
 
-// A Ledger is what is left of the limits of one service. Its times are on the
-// clock of its caller, who also guards it: it is not safe for concurrent use.
+// A Ledger tracks how much remains of the limits of one service. Its times are on
+// the caller's clock. A Ledger is not safe for concurrent use.
 type Ledger struct {
-	reserve float64 // the part of each quota that is left to others
+	reserve float64 // the fraction of each quota that is left to other clients
 	limits  []*limit
 	names   []string // of limits; replaced when they change
 	routes  routes
 	sent    records
-	trip    time.Duration // how long a response takes, the mean
+	trip    time.Duration // the mean response time
 
-	deviation time.Duration // from trip, the mean
+	deviation time.Duration // the mean deviation from trip
 
-	// Of the last response that announced limits, if keep is set.
+	// The last response that announced limits, if keep is set.
 	keep      bool
 	last      [maxLimits]Limit
 	lastCount int
@@ -75,27 +85,27 @@ type Ledger struct {
 	throttled bool
 }
 
-// New returns a Ledger that leaves that part of each quota, in [0, 1), to
-// others.
+// New returns a Ledger that leaves a fraction of each quota, in [0, 1), to other
+// clients.
 func New(reserve float64) *Ledger {
 	return &Ledger{reserve: reserve, sent: records{newest: -1}}
 }
 
-// A Request is what a Ledger needs to know of a request.
+// A Request has the properties of a request that a Ledger needs.
 type Request struct {
 	Route Route
-	Costs *Costs // nil: all are learned
+	Costs *Costs // nil means that all costs are learned
 }
 
-// Costs are what a request takes of the limits of that name, as far as its
-// sender knows. A cost that is not above 0 is learned.
+// Costs are the known costs of a request, by the names of the limits. A cost that is
+// not above 0 is learned.
 type Costs struct {
 	Names  []string
 	Values [maxLimits]float64
 }
 
-// cost returns what the request takes of the limit of that name, or 0 if that is
-// learned.
+// cost returns the known cost of the request for the named limit, or 0 if the cost
+// is learned.
 func (r *Request) cost(name string) float64 {
 	c := r.Costs
 	if c == nil {
@@ -107,15 +117,15 @@ func (r *Request) cost(name string) float64 {
 	return 0
 }
 
-// Names returns the names of the limits. The slice does not change.
+// Names returns the names of the limits. The elements of the slice never change.
 func (l *Ledger) Names() []string { return l.names }
 
-// Of returns the limits that the request takes of.
+// Of returns the limits that apply to the request.
 func (l *Ledger) Of(r Request) Set { return l.routes.of(r.Route) }
 
-// Take takes what a request costs if all its limits have room for it at now, or returns
-// those that hold it back. The request counts as in flight until Settle. sent is its
-// send time, which no other request has.
+// Take takes the cost of a request from its limits, if all of them have room for it
+// at now. Otherwise it returns the limits that hold the request back. The request
+// counts as in flight until Settle. sent is its send time, which is unique.
 func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Set) {
 	l.forget(now)
 	limits := l.Of(r)
@@ -143,9 +153,8 @@ func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Se
 	return l.sent.add(now, rec), 0
 }
 
-// Wait returns how long a request has to wait at now, with that line before it. A
-// response may come before that and make it longer or shorter. A request must not
-// wait longer without another look.
+// Wait returns how long a request at the end of line has to wait. Responses may
+// lengthen or shorten the wait. When it is over, the caller must ask again.
 func (l *Ledger) Wait(now time.Duration, line iter.Seq[Request], r Request) (longest time.Duration) {
 	l.forget(now)
 	limits := l.Of(r)
@@ -158,7 +167,7 @@ func (l *Ledger) Wait(now time.Duration, line iter.Seq[Request], r Request) (lon
 	return longest
 }
 
-// costOfLine returns what the requests of a line cost.
+// costOfLine returns the total cost of the requests in a line.
 func (m *limit) costOfLine(line iter.Seq[Request]) (units float64) {
 	for r := range line {
 		if known := r.cost(m.name); known > 0 {
@@ -170,14 +179,14 @@ func (m *limit) costOfLine(line iter.Seq[Request]) (units float64) {
 	return units
 }
 
-// Nobody is a line without requests.
+// Nobody is an empty line.
 func Nobody(func(Request) bool) {}
 
-// Trip returns how long nearly every response takes, or 0 if there was none: the mean
-// and four times the mean deviation (RFC 6298).
+// Trip returns a time in which nearly every response comes: the mean response time
+// plus four times the mean deviation (RFC 6298). It is 0 before the first response.
 func (l *Ledger) Trip() time.Duration { return l.trip + 4*l.deviation }
 
-// noteTrip notes how long a response took.
+// noteTrip updates the mean response time and the deviation.
 func (l *Ledger) noteTrip(trip time.Duration) {
 	if l.trip == 0 {
 		l.trip = trip
@@ -187,8 +196,8 @@ func (l *Ledger) noteTrip(trip time.Duration) {
 	l.deviation += (max(off, -off) - l.deviation) / 4
 }
 
-// Latest returns the send time of the last request in flight that was sent at
-// that time or before, or the time itself if there is none.
+// Latest returns the send time of the last request in flight that was sent at sent
+// or before, or sent itself if there is none.
 func (l *Ledger) Latest(sent time.Duration) time.Duration {
 	if r := l.sent.latest(sent); r != nil {
 		return r.at
@@ -196,8 +205,8 @@ func (l *Ledger) Latest(sent time.Duration) time.Duration {
 	return sent
 }
 
-// Settle ends the request in flight whose send time that is. used says whether
-// the service may have counted it.
+// Settle ends the request in flight that was sent at sent. used reports whether the
+// service may have counted it.
 func (l *Ledger) Settle(sent time.Duration, used bool) {
 	if r := l.sent.find(sent); r != nil {
 		l.settle(r, used)
@@ -208,7 +217,7 @@ func (l *Ledger) settle(r *record, used bool) {
 	for _, m := range l.limits {
 		if m.bit&r.limits != 0 {
 			said := m.heardFrom == r.number
-			// A response that names limits shows which the request did not take of.
+			// If the response announces limits, those that are missing do not apply.
 			counted := used && (said || r.said == 0)
 			m.settle(r.number, r.cost(m.name), counted, said)
 		}
@@ -217,17 +226,17 @@ func (l *Ledger) settle(r *record, used bool) {
 	l.sent.trim()
 }
 
-// An Answer is what a response says of the limits.
+// An Answer is the part of a response that concerns limits.
 type Answer struct {
 	Limits     []Limit
 	Throttled  bool
 	Free       bool          // the service did not count the request
-	RetryAfter time.Duration // when the next request may be sent; 0: not said
+	RetryAfter time.Duration // until the next request may be sent; 0 means unknown
 }
 
-// Announce is what a response says at now whose request was sent at that time. A
-// RetryAfter goes before the reset of a limit with nothing left. Announce reports
-// whether a limit explains a throttling response.
+// Announce updates the limits with a response that came at now to the request that
+// was sent at sent. A RetryAfter replaces the reset of a limit with too little left.
+// Announce reports whether a limit explains a throttling response.
 func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained bool) {
 	r := l.sent.find(sent)
 	number, first := 0, false
@@ -265,8 +274,8 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained boo
 	return explained
 }
 
-// costOf returns what a request takes of a limit that its response announces. r may
-// be nil.
+// costOf returns the cost of a request for a limit that its response announces.
+// r may be nil.
 func (l *Ledger) costOf(r *record, a Limit) float64 {
 	if r != nil {
 		if c := r.cost(a.Name); c > 0 {
@@ -279,8 +288,8 @@ func (l *Ledger) costOf(r *record, a Limit) float64 {
 	return 1
 }
 
-// learn is what a response says of one limit. It returns nil if that is not to be
-// believed.
+// learn updates a limit with an announcement, and adds the limit if it is new. It
+// returns nil if it ignores the announcement.
 func (l *Ledger) learn(now time.Duration, a Limit, h heard) *limit {
 	if !a.valid() {
 		return nil
@@ -296,20 +305,20 @@ func (l *Ledger) learn(now time.Duration, a Limit, h heard) *limit {
 	return m
 }
 
-// Keep makes l keep what was announced last, for Said.
+// Keep makes l remember the last announcement, for Said.
 func (l *Ledger) Keep() { l.keep = true }
 
-// Said returns the limits that a response to this process announced last, when
-// its request was sent and when it came. There are none without Keep.
+// Said returns the limits that a response to this process last announced, when its
+// request was sent and when the response came. Without Keep, it returns none.
 func (l *Ledger) Said() (limits []Limit, throttled bool, sent, heard time.Duration) {
 	return slices.Clone(l.last[:l.lastCount]), l.throttled, l.lastSent, l.lastHeard
 }
 
-// Hear is what a response to another process of the same client said, that came
-// at that time and whose request was sent at that time. It counts for a limit unless
-// a response to a request of this process that was sent later has said more.
-// Nothing is learned of costs and of the kind of a limit: that takes each of its
-// responses.
+// Hear updates the limits with a response to another process of the same client: when
+// its request was sent, when it came, and what it announced. It ignores a limit that
+// a response to this process has announced since the request was sent. Hear does not
+// update costs, the flow or routes: only the process that gets all responses can
+// measure them.
 func (l *Ledger) Hear(now, sent, came time.Duration, limits []Limit, throttled bool) {
 	came = min(max(came, now-longestReset), now)
 	sent = min(max(sent, came-longestReset), came)
@@ -320,7 +329,7 @@ func (l *Ledger) Hear(now, sent, came time.Duration, limits []Limit, throttled b
 	}
 }
 
-// State returns the limits at now, with what is in flight taken off.
+// State returns the limits at now. Remaining excludes the requests in flight.
 func (l *Ledger) State(now time.Duration) []Limit {
 	l.forget(now)
 	var all []Limit
@@ -334,7 +343,7 @@ func (l *Ledger) State(now time.Duration) []Limit {
 	return all
 }
 
-// Limits reports whether a limit is short, so that requests are spaced or wait.
+// Limits reports whether a limit makes requests wait, or spaces them.
 func (l *Ledger) Limits(now time.Duration) bool {
 	return slices.ContainsFunc(l.limits, func(m *limit) bool { return !m.free(now, m.room(now)) })
 }

@@ -11,7 +11,7 @@ import (
 
 const s = time.Second
 
-// A story is what happens to a Ledger. Its clock stands still but for at.
+// A story is a sequence of events for a Ledger. Only at moves its clock.
 type story struct {
 	*testing.T
 	*Ledger
@@ -21,7 +21,7 @@ type story struct {
 // at sets the clock.
 func (y *story) at(now time.Duration) { y.now = now }
 
-// request returns a request with these costs, or with a learned cost of each limit.
+// request returns a request with these costs. Without any, all costs are learned.
 func (y *story) request(costs []float64) Request {
 	if len(costs) == 0 {
 		return Request{}
@@ -31,7 +31,7 @@ func (y *story) request(costs []float64) Request {
 	return Request{Costs: c}
 }
 
-// send takes what a request costs, which must be there.
+// send sends a request, which must not have to wait.
 func (y *story) send(costs ...float64) (sent time.Duration) {
 	y.Helper()
 	sent, held := y.Take(y.now, y.request(costs))
@@ -41,15 +41,14 @@ func (y *story) send(costs ...float64) (sent time.Duration) {
 	return sent
 }
 
-// sendAt is send at a time.
+// sendAt is send at the given time.
 func (y *story) sendAt(now time.Duration) (sent time.Duration) {
 	y.Helper()
 	y.at(now)
 	return y.send()
 }
 
-// waits checks how long a request has to wait, and that it waits for so
-// long.
+// waits checks how long a request has to wait, and that it cannot be sent before.
 func (y *story) waits(want time.Duration, costs ...float64) {
 	y.Helper()
 	if got := y.Wait(y.now, Nobody, y.request(costs)); got.Round(10*time.Millisecond) != want {
@@ -63,7 +62,7 @@ func (y *story) waits(want time.Duration, costs ...float64) {
 	}
 }
 
-// hear is a response to the request with that send time.
+// hear is a response to the request that was sent at sent.
 func (y *story) hear(sent time.Duration, limits ...Limit) {
 	y.Announce(y.now, sent, Answer{Limits: limits})
 	y.Settle(sent, true)
@@ -76,7 +75,7 @@ func (y *story) throttle(sent time.Duration, limits ...Limit) (explained bool) {
 	return explained
 }
 
-// left checks what remains of the limits, with what is in flight taken off.
+// left checks how much remains of each limit, after the requests in flight.
 func (y *story) left(want ...float64) {
 	y.Helper()
 	var got []float64
@@ -92,7 +91,7 @@ func of100(remaining float64, reset time.Duration) Limit {
 	return Limit{Quota: 100, Remaining: remaining, Reset: reset}
 }
 
-// refill is a limit to which one unit comes back each second.
+// refill returns a limit to which one unit comes back each second.
 func refill(remaining float64) Limit {
 	return Limit{Quota: 100, Remaining: remaining, Reset: time.Duration(100-remaining) * s, Refills: true}
 }
@@ -391,7 +390,7 @@ func TestStories(t *testing.T) {
 				y.Error("not explained")
 			}
 			y.at(40 * s)
-			d := y.send() // goes first
+			d := y.send() // a probe
 			if !y.throttle(d, of100(0, 30*s)) {
 				y.Error("not explained")
 			}
@@ -462,7 +461,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// What others were told counts where it is newer, and teaches no costs.
+// A response to another process counts if it is newer. It does not update costs.
 func TestHear(t *testing.T) {
 	y := &story{T: t, Ledger: New(0)}
 	said := func(left float64, reset time.Duration) []Limit {
@@ -484,7 +483,7 @@ func TestHear(t *testing.T) {
 func TestFlow(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		rate float64 // units that come back per second, less what others take
+		rate float64 // units that come back per second, minus those that others take
 	}{{"a window", 0}, {"a bucket", 2}, {"others", -3}} {
 		y := &story{T: t, Ledger: New(0)}
 		remaining := 5000.0
@@ -501,7 +500,8 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// What the service did not count is no part of the flow, whenever that is known.
+// A request that the service did not count does not change the flow, no matter when
+// this becomes known.
 func TestFlowOfRefusedRequests(t *testing.T) {
 	y := &story{T: t, Ledger: New(0)}
 	for i := range 400 {
@@ -549,7 +549,7 @@ func TestSends(t *testing.T) {
 	}
 }
 
-// A pair of requests shows what the second cost, if they were served in their order.
+// A pair of requests shows the cost of the second one, if they are served in order.
 func TestCost(t *testing.T) {
 	c := newCost()
 	c.guess(7, fewest-1)
@@ -601,7 +601,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// A response that was not modified, or that a cache gave, was not counted.
+// A 304, or a response from a cache, is free.
 func TestFree(t *testing.T) {
 	for _, tt := range []struct {
 		status      int

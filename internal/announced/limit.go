@@ -6,28 +6,28 @@ import (
 )
 
 const (
-	// slack is the part of a quota that compensates rounding.
+	// slack is the fraction of a quota that compensates for rounding.
 	slack = 1e-9
 
-	// unknownLength stands in for the length of a limit without a reset.
+	// unknownLength is the assumed length of a limit without a reset.
 	unknownLength = 15 * time.Second
 
-	// never is a time that does not come. Sums with it do not overflow.
+	// never is a time that never comes. Adding to it does not overflow.
 	never time.Duration = math.MaxInt64 / 4
 )
 
-// A limit is what is known of one limit, and what this process took of it.
+// A limit is the state of one announced limit and of this process's use of it.
 type limit struct {
 	name    string
-	bit     Set     // which no other limit has
-	reserve float64 // the part of the quota that is left to others
+	bit     Set     // unique among the limits
+	reserve float64 // the fraction of the quota that is left to other clients
 	since   time.Duration
 
-	quota, most float64       // the quota if it was announced, and the most that remained
-	remaining   float64       // as of the last response that counts, less what requests took since whose responses did not say
+	quota, most float64       // the announced quota, or 0, and the most that remained
+	remaining   float64       // by the last response that counts, less later requests whose responses did not announce it
 	asOf        time.Duration // when that response came
 	heard       time.Duration // when the limit was last announced
-	heardFrom   int           // number of the request whose response announced it last
+	heardFrom   int           // the number of the request whose response announced it last
 
 	window window
 	unit   unit
@@ -38,18 +38,17 @@ type limit struct {
 	inFlight inFlight
 	lastTake time.Duration
 	held     time.Duration // when the limit last made a request wait
-	pause    time.Duration // before a request goes first
+	pause    time.Duration // before a probe
 	first    first
-	refused  bool          // so that what was sent decides: one went first at an end, or was in its turn, and was throttled
-	adapted  time.Duration // when the pause was adapted last
+	refused  bool          // a probe at an end or a request in its turn was throttled: what was sent a window ago decides
+	adapted  time.Duration // when the pause was last adapted
 }
 
-// inFlight has the requests without a response, at the cost that is known or
-// learned.
+// inFlight counts the requests without a response, and their costs.
 type inFlight struct {
-	known   float64 // sum of the known costs
-	priced  int     // number of requests with a known cost
-	learned int     // number of the others
+	known   float64 // the sum of the known costs
+	priced  int     // the number of requests with a known cost
+	learned int     // the number of the others
 }
 
 func (f *inFlight) add(known float64) {
@@ -65,7 +64,7 @@ func (f *inFlight) remove(known float64) {
 	if known == 0 {
 		f.learned--
 	} else if f.priced--; f.priced == 0 {
-		f.known = 0 // drops what rounding left
+		f.known = 0 // drops rounding errors
 	} else {
 		f.known = max(f.known-known, 0)
 	}
@@ -81,10 +80,10 @@ func (m *limit) size() float64 {
 	return max(m.most, 1)
 }
 
-// usable returns the part of the size that is not left to others.
+// usable returns the part of the size that is not left to other clients.
 func (m *limit) usable() float64 { return (1 - m.reserve) * m.size() }
 
-// length returns the time in which the quota comes back, as far as it is known.
+// length returns the length of the window, or unknownLength if there is no reset.
 func (m *limit) length() time.Duration {
 	if !m.window.ends {
 		return unknownLength
@@ -92,36 +91,36 @@ func (m *limit) length() time.Duration {
 	return m.window.length
 }
 
-// estimate returns what remains at now, with what came back meanwhile and less that
-// much.
+// estimate returns what remains at now, with the units that have come back, minus
+// less.
 func (m *limit) estimate(now time.Duration, less float64) float64 {
 	back := max(m.back(), 0) * max(now-m.asOf, 0).Seconds()
 	return min(m.remaining+back-less, max(m.size(), m.remaining))
 }
 
-// left returns what remains at now with what is in flight taken off. It is negative
-// if that is more than remains.
+// left returns what remains at now after the requests in flight. It is negative if
+// they cost more than remains.
 func (m *limit) left(now time.Duration) float64 {
 	return m.estimate(now, m.inFlight.units(m.cost.mean))
 }
 
-// room returns what this process may still use.
+// room returns how much this process may still use.
 func (m *limit) room(now time.Duration) float64 { return m.left(now) + (slack-m.reserve)*m.size() }
 
-// costOf returns what a request has to find. known is its cost, or 0 if unknown.
-// Then it is more than the mean.
+// costOf returns the room that a request needs. known is its cost, or 0 if unknown:
+// then it needs more than the mean.
 func (m *limit) costOf(known float64) float64 {
 	c := known
 	if known == 0 {
 		c = m.cost.most
 	}
 	if most := m.usable(); most > 0 {
-		return min(c, most) // or else it would never be sent
+		return min(c, most) // otherwise it would never be sent
 	}
 	return c
 }
 
-// take counts a request that is sent. trip is how long a response takes.
+// take records a request that is sent. trip is the mean response time.
 func (m *limit) take(now, trip time.Duration, number int, known float64, turn turn) {
 	c := known
 	if known == 0 {
@@ -139,7 +138,7 @@ func (m *limit) take(now, trip time.Duration, number int, known float64, turn tu
 }
 
 // settle ends a request in flight. counted reports whether the service may have
-// counted it, said whether its response announced the limit.
+// counted it, and said whether its response announced the limit.
 func (m *limit) settle(number int, known float64, counted, said bool) {
 	c := known
 	if known == 0 {
@@ -159,7 +158,7 @@ func (m *limit) settle(number int, known float64, counted, said bool) {
 	}
 }
 
-// until returns how long a limit is believed that is not announced any more.
+// until returns the time until which a limit counts if it is no longer announced.
 func (m *limit) until() time.Duration {
 	if m.window.ends {
 		return m.window.end
@@ -167,13 +166,13 @@ func (m *limit) until() time.Duration {
 	return m.heard + unknownLength
 }
 
-// stale reports whether nobody announced the limit for so long that it may be
-// gone.
+// stale reports whether the limit has not been announced for so long that it may no
+// longer exist.
 func (m *limit) stale(now time.Duration) bool {
 	return now > max(m.window.end, m.heard)+max(2*m.window.length, forgetTime)
 }
 
-// seconds returns that many seconds, at most the longest reset.
+// seconds returns s seconds, rounded up, at least 0 and at most longestReset.
 func seconds(s float64) time.Duration {
 	if !(s < longestReset.Seconds()) {
 		return longestReset

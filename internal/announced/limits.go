@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// dropSilent forgets the limits that a response to a request of theirs does not
-// say any more: after their end, or if it was served although it went first.
+// dropSilent drops the limits that apply to a request but that its response no longer
+// announces: those past their end, and those for which the request was a probe and
+// was served.
 func (l *Ledger) dropSilent(now, sent time.Duration, r *record, said Set, served bool) {
 	l.drop(func(m *limit) bool {
 		silent := said&m.bit == 0 && (r == nil || l.Of(r.Request)&m.bit != 0)
@@ -17,8 +18,8 @@ func (l *Ledger) dropSilent(now, sent time.Duration, r *record, said Set, served
 	})
 }
 
-// forget forgets the limits that nobody has heard of for long, and does not wait
-// any more for requests that have been in flight for long or are too many.
+// forget drops stale limits, and stops waiting for requests that have been in flight
+// for too long or are too many.
 func (l *Ledger) forget(now time.Duration) {
 	for r := l.sent.overdue(now); r != nil; r = l.sent.overdue(now) {
 		l.settle(r, true)
@@ -31,8 +32,8 @@ func (l *Ledger) forget(now time.Duration) {
 	}
 }
 
-// find returns the limit that is announced, or nil. One without a name is known by
-// its quota.
+// find returns the limit that a announces, or nil if it is new. A limit without
+// a name is identified by its quota.
 func (l *Ledger) find(a Limit) *limit {
 	for _, m := range l.limits {
 		if m.name == a.Name && (a.Name != "" || a.Quota == 0 || m.quota == 0 || m.quota == a.Quota) {
@@ -42,16 +43,16 @@ func (l *Ledger) find(a Limit) *limit {
 	return nil
 }
 
-// add adds a limit that nothing is known of, or returns nil. If there are too
-// many, it replaces the one that was not heard of for longest. Requests in flight
-// count for it.
+// add adds a new limit, for which the requests in flight count. If there are too many
+// limits, it replaces the one that was announced least recently. It returns nil if
+// the same response announced all of them, or if the name is too long.
 func (l *Ledger) add(now time.Duration, name string) *limit {
 	if len(name) > maxName {
 		return nil
 	}
 	if len(l.limits) == maxLimits {
 		oldest := slices.MinFunc(l.limits, func(a, b *limit) int { return cmp.Compare(a.heard, b.heard) })
-		if oldest.heard == now { // of the same response
+		if oldest.heard == now { // in the same response
 			return nil
 		}
 		l.drop(func(m *limit) bool { return m == oldest })
@@ -99,7 +100,7 @@ func (l *Ledger) rename() {
 	}
 }
 
-// all returns the limits that there are.
+// all returns the set of all limits.
 func (l *Ledger) all() (all Set) {
 	for _, m := range l.limits {
 		all |= m.bit

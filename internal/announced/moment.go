@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// moment reads a reset: a duration as Go writes it, a number of seconds, a Unix
-// time in seconds or milliseconds, or a date of RFC 3339, HTTP or JavaScript. It
-// returns a negative one if it cannot, or if that has passed.
+// moment parses a reset: a duration in Go's syntax, a number of seconds, a Unix time
+// in seconds or milliseconds, or a date in the format of RFC 3339, HTTP or
+// JavaScript. The reset is negative if it is invalid or in the past.
 func moment(text string, now func() time.Time) (reset time.Duration, isDuration bool) {
 	const (
-		leastUnix         = 1e8  // 1973; as seconds three years
-		leastMilliseconds = 1e11 // 1973; as seconds the year 5138
+		leastUnix         = 1e8  // in 1973; as a number of seconds, three years
+		leastMilliseconds = 1e11 // in 1973; as a Unix time in seconds, in the year 5138
 	)
 	if s, ok := number(text); ok {
 		switch {
@@ -36,7 +36,7 @@ func moment(text string, now func() time.Time) (reset time.Duration, isDuration 
 	return span(d), true
 }
 
-// parseDate reads a date of HTTP, RFC 3339 or JavaScript.
+// parseDate parses a date in the format of HTTP, RFC 3339 or JavaScript.
 func parseDate(text string) (at time.Time, ok bool) {
 	if at, ok := parseHTTPDate(text); ok {
 		return at, true
@@ -68,8 +68,8 @@ func parseDate(text string) (at time.Time, ok bool) {
 
 const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 
-// parseHTTPDate reads the usual form of an HTTP date, Mon, 02 Jan 2006 15:04:05 GMT.
-// It is faster than http.ParseTime.
+// parseHTTPDate parses the preferred format of an HTTP date, Mon, 02 Jan 2006
+// 15:04:05 GMT. It is faster than http.ParseTime.
 func parseHTTPDate(text string) (at time.Time, ok bool) {
 	if len(text) != len(http.TimeFormat) || text[3:5] != ", " || text[7] != ' ' || text[11] != ' ' || text[16] != ' ' ||
 		text[19] != ':' || text[22] != ':' || text[25:] != " GMT" {
@@ -86,7 +86,7 @@ func parseHTTPDate(text string) (at time.Time, ok bool) {
 	return at, at.Day() == day
 }
 
-// digits returns the number of a text of digits, or -1.
+// digits returns the value of a string of digits, or -1 if it has other characters.
 func digits(text string) (n int) {
 	for i := range len(text) {
 		if !isDigit(text[i]) {
@@ -97,14 +97,13 @@ func digits(text string) (n int) {
 	return n
 }
 
-// longest is the longest reset that is read: 100 years.
+// longest is the longest reset that is parsed, 100 years. Longer ones are capped.
 const longest = 100 * 365 * 24 * time.Hour
 
-// span returns d, at most the longest, or -1 if it is negative.
+// span returns d, at most longest, or a negative duration if d is negative.
 func span(d time.Duration) time.Duration { return max(min(d, longest), -1) }
 
-// inSeconds returns that many seconds, at most the longest, or -1 if they are
-// negative.
+// inSeconds returns s seconds, at most longest, or -1 if s is negative or NaN.
 func inSeconds(s float64) time.Duration {
 	if !(s >= 0) {
 		return -1

@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// A place is what a header is of.
+// A place is the group and the field that a header belongs to.
 type place struct {
 	dialect dialect
 	field   field
 	kind    string // lower case
 }
 
-// A dialect is where the names of a service's headers begin.
+// A dialect is the prefix that a service's headers have in common.
 type dialect int
 
 const (
-	standard  dialect = iota // RateLimit-Remaining and its kind
-	extension                // X-RateLimit-Remaining and its kind, also X-Rate-Limit-
-	vendor                   // X-Vendor-RateLimit-Remaining and its kind
-	anthropic                // Anthropic-RateLimit-Requests-Remaining and its kind
+	standard  dialect = iota // as in RateLimit-Remaining
+	extension                // as in X-RateLimit-Remaining and X-Rate-Limit-Remaining
+	vendor                   // as in X-Vendor-RateLimit-Remaining
+	anthropic                // as in Anthropic-RateLimit-Requests-Remaining
 )
 
 // A field is a part of a limit that has its own header.
@@ -33,17 +33,17 @@ const (
 	usage
 	length // in milliseconds
 
-	// Of all groups.
+	// These belong to all groups.
 	current // RateLimit
 	policy  // RateLimit-Policy
 	calls   // Shopify's
-	name    // X-RateLimit-Resource and its kind
+	name    // X-RateLimit-Resource and similar ones
 	none
 
 	fields = current
 )
 
-// fieldOf returns the field that a word of a header's name is.
+// fieldOf returns the field that a word in a header's name denotes.
 func fieldOf(word string) field {
 	switch word {
 	case "limit", "max":
@@ -60,8 +60,8 @@ func fieldOf(word string) field {
 	return none
 }
 
-// usual returns the places of usual headers, where they are found faster than by
-// placeOf.
+// usual returns the places of common headers, which are found faster in the map than
+// by placeOf.
 var usual = sync.OnceValue(func() map[string]place {
 	all := make(map[string]place)
 	for _, key := range strings.Fields(`Ratelimit Ratelimit-Policy Ratelimit-F X-Ratelimit-F X-Rate-Limit-F
@@ -77,7 +77,7 @@ var usual = sync.OnceValue(func() map[string]place {
 	return all
 })
 
-// placeOf returns the place of a header by its name.
+// placeOf returns the place of a header from its name.
 func placeOf(key string) place {
 	key = strings.ToLower(key)
 	switch key {
@@ -112,15 +112,15 @@ func placeOf(key string) place {
 			p.field = none
 		}
 	}
-	if strings.Contains(p.kind, "concurren") || p.field == name && p.kind != "" { // that is none of these limits
+	if strings.Contains(p.kind, "concurren") || p.field == name && p.kind != "" { // not a limit of this sort
 		p.field = none
 	}
 	return p
 }
 
-// split splits what follows rate limit in the name of a header into its field, which
-// is its last word or else the first that is one, and the other words, which are the
-// kind.
+// split splits the part of a header's name after "rate limit" into a field and
+// a kind. The field is the last word or, if that is not a field, the first word that
+// is. The other words are the kind.
 func split(rest string) (f field, kind string) {
 	last := strings.LastIndexByte(rest, '-') + 1
 	if f := fieldOf(rest[last:]); f < fields {

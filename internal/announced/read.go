@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// MostRead is how many limits Append appends at most.
+// MostRead is the maximum number of limits that are read from a response.
 const MostRead = maxLimits
 
-// Append appends the limits that the headers of a response announce, as many as
-// there is room for. clock is the clock of resets if the response has no Date. The
-// order of the headers makes no difference.
+// Append appends the limits that the headers of a response announce, up to the
+// capacity of limits. Resets are relative to the Date of the response or, without
+// one, to clock. The order of the headers makes no difference.
 func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit {
 	r := reader{header: header, clock: clock}
 	places := usual()
@@ -41,7 +41,8 @@ func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit 
 	return limits
 }
 
-// concerns reports whether a header may be of a limit. Few others pass.
+// concerns reports whether a header may announce a limit. It rejects nearly all other
+// headers.
 func concerns(key string) bool {
 	if len(key) < len("RateLimit") {
 		return false
@@ -63,12 +64,12 @@ type reader struct {
 	header http.Header
 	clock  func() time.Time
 	made   time.Time
-	groups [MostRead]group // in their order
-	n      int             // of groups
-	whole  [none]string    // what is of all groups
+	groups [MostRead]group // sorted
+	n      int             // the number of groups
+	whole  [none]string    // the fields that belong to all groups
 }
 
-// now returns when the response was made, on the clock of its resets.
+// now returns when the response was generated, on the clock of its resets.
 func (r *reader) now() time.Time {
 	if r.made.IsZero() {
 		ok := false
@@ -82,7 +83,7 @@ func (r *reader) now() time.Time {
 	return r.made
 }
 
-// choose takes one of several spellings of a header, whatever their order.
+// choose keeps one of several spellings of a header, independent of their order.
 func choose(old *string, values []string) {
 	value := values[0]
 	if len(values) > 1 {
@@ -93,9 +94,9 @@ func choose(old *string, values []string) {
 	}
 }
 
-// add adds a limit unless it makes no sense. Of two of one name, the stricter counts.
-// One without a name may be there under the name that RateLimit gives it. One
-// without a reset counts as a bucket.
+// add adds a limit if it is valid. If two limits have the same name, the stricter one
+// counts. A limit without a name is skipped if one with the same values has a name,
+// from RateLimit. A limit without a reset counts as a bucket.
 func add(limits []Limit, l Limit) []Limit {
 	if !l.valid() {
 		return limits

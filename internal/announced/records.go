@@ -10,19 +10,19 @@ import (
 type record struct {
 	Request
 	number  int           // in the order of sending, from 1
-	at      time.Duration // which no other request has
-	limits  Set           // which it takes of
-	said    Set           // which its response said
-	first   bool          // it went first for one of them
+	at      time.Duration // the send time, which is unique
+	limits  Set           // that apply to it
+	said    Set           // that its response announced
+	first   bool          // it was a probe for one of its limits
 	settled bool
 }
 
-// records are the requests since the oldest that is in flight.
+// records holds the requests since the oldest one in flight.
 type records struct {
-	last   int // number of the newest
+	last   int // the number of the newest request
 	newest time.Duration
 	list   []record
-	done   int // the first ones, which are settled
+	done   int // the number of settled requests at the beginning of list
 }
 
 // add adds a request that is sent at now, and returns its send time.
@@ -34,15 +34,14 @@ func (s *records) add(now time.Duration, r record) (sent time.Duration) {
 	return r.at
 }
 
-// search returns the place of the first request that was sent at that time or
-// later.
+// search returns the index of the first request that was sent at sent or later.
 func (s *records) search(sent time.Duration) (place int, found bool) {
 	return slices.BinarySearchFunc(s.list, sent, func(r record, sent time.Duration) int {
 		return cmp.Compare(r.at, sent)
 	})
 }
 
-// find returns the request in flight that was sent at that time, or nil.
+// find returns the request in flight that was sent at sent, or nil.
 func (s *records) find(sent time.Duration) *record {
 	if i, ok := s.search(sent); ok && !s.list[i].settled {
 		return &s.list[i]
@@ -50,8 +49,7 @@ func (s *records) find(sent time.Duration) *record {
 	return nil
 }
 
-// latest returns the last request in flight that was sent at that time or
-// before, or nil.
+// latest returns the last request in flight that was sent at sent or before, or nil.
 func (s *records) latest(sent time.Duration) *record {
 	i, _ := s.search(sent + 1)
 	for i--; i >= 0; i-- {
@@ -62,8 +60,8 @@ func (s *records) latest(sent time.Duration) *record {
 	return nil
 }
 
-// overdue returns a request that has been in flight for so long, or before so
-// many others, that its outcome is not waited for any more, or nil.
+// overdue returns a request that has been in flight for hangTime or exceeds
+// maxRecords, or nil.
 func (s *records) overdue(now time.Duration) *record {
 	if len(s.list) == 0 || now-s.list[s.done].at < hangTime && len(s.list)-s.done < maxRecords {
 		return nil
@@ -71,7 +69,7 @@ func (s *records) overdue(now time.Duration) *record {
 	return &s.list[s.done]
 }
 
-// trim drops settled requests before the first that is not.
+// trim drops the settled requests at the beginning of the list.
 func (s *records) trim() {
 	for s.done < len(s.list) && s.list[s.done].settled {
 		s.done++

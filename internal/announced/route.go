@@ -2,13 +2,13 @@ package announced
 
 import "strings"
 
-// A Route is what requests have in common that take of the same limits, as far as
-// their URLs show: the method, the number of segments of the path, the first and
-// the last of them. The zero Route is that of every request.
+// A Route identifies requests to which the same limits apply, as far as their URLs
+// show: those with the same method, number of path segments, and first and last
+// segment. The zero Route does not distinguish requests.
 type Route struct{ exact, area uint64 }
 
-// RouteOf returns the route of a request. A last segment with a digit is an ID,
-// which is left out.
+// RouteOf returns the route of a request. It ignores a last segment that contains
+// a digit, which is probably an ID.
 func RouteOf(method, path string) Route {
 	path = strings.Trim(path, "/")
 	first, _, _ := strings.Cut(path, "/")
@@ -25,7 +25,7 @@ const (
 	prime  = 1099511628211
 )
 
-// hash is FNV-1a, continued.
+// hash adds a text to an FNV-1a hash.
 func hash(h uint64, text string) uint64 {
 	for i := range len(text) {
 		h = (h ^ uint64(text[i])) * prime
@@ -36,20 +36,20 @@ func hash(h uint64, text string) uint64 {
 // A Set is a set of the limits of a Ledger.
 type Set = uint8
 
-// maxRoutes is how many routes and areas are kept.
+// maxRoutes limits how many routes, and how many areas, are kept.
 const maxRoutes = 512
 
-// routes are the limits that were announced to requests of each route, and those
-// that all requests of an area, and all requests, have in common.
+// routes has the limits that were announced to each route, and those that all routes
+// in an area, and all routes, have in common. An area is the routes with the same
+// method and first segment.
 type routes struct {
 	limits, areas map[uint64]Set
-	free          Set  // which are not in common
-	mixed         bool // not all routes have the same
+	free          Set  // the limits that not all routes have
+	mixed         bool // not all routes have the same limits
 }
 
-// of returns the limits that a request of that route takes of, as far as it is
-// known: those that were announced to its route, else those of its area, else
-// those of all requests.
+// of returns the limits that apply to a route: those that were announced to it or,
+// if none were, those of its area or, failing that, those of all routes.
 func (s *routes) of(r Route) Set {
 	if s.mixed {
 		if limits, ok := s.limits[r.exact]; ok {
@@ -62,8 +62,7 @@ func (s *routes) of(r Route) Set {
 	return ^s.free
 }
 
-// note notes that a response to a request of that route announced these of all
-// limits.
+// note records which of all limits a response to a route announced.
 func (s *routes) note(r Route, limits, all Set) {
 	old, ok := s.limits[r.exact]
 	if limits == 0 || ok && old == limits {
@@ -84,7 +83,7 @@ func (s *routes) note(r Route, limits, all Set) {
 	}
 }
 
-// add adds a limit, which no response announced so far.
+// add adds a limit that no response has announced yet.
 func (s *routes) add(limit Set) {
 	if len(s.limits) > 0 {
 		s.free |= limit
@@ -92,7 +91,7 @@ func (s *routes) add(limit Set) {
 	}
 }
 
-// drop removes limits that are not kept any more.
+// drop removes limits that are no longer kept.
 func (s *routes) drop(limits Set) {
 	s.free &^= limits
 	for _, sets := range []map[uint64]Set{s.limits, s.areas} {

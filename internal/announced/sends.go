@@ -6,24 +6,24 @@ import (
 )
 
 const (
-	// slots is how many slots there are. With twice those of a quota, what was sent
-	// in a length is not overwritten.
+	// slots is twice the number of slots that a quota fills, so that the requests of
+	// one window are not overwritten.
 	slots         = 2 * slotsPerQuota
 	slotsPerQuota = 16
 )
 
-// sends is a log of what this process sent, in a ring of a few slots.
+// sends is a log of the requests that this process sent, in a ring of slots.
 type sends struct {
 	slots [slots]slot
-	next  int // the oldest
+	next  int // the oldest slot, which is overwritten next
 }
 
 type slot struct {
-	last  time.Duration // when the last of them was sent
+	last  time.Duration // when the last request in the slot was sent
 	units float64
 }
 
-// add adds a request. A slot has at most a sixteenth of the quota, or one request.
+// add adds a request. A slot holds at most a sixteenth of the quota, or one request.
 func (s *sends) add(now time.Duration, cost, quota float64) {
 	newest := &s.slots[(s.next+slots-1)%slots]
 	if newest.units > 0 && newest.units+cost <= quota/slotsPerQuota {
@@ -35,13 +35,13 @@ func (s *sends) add(now time.Duration, cost, quota float64) {
 	s.next = (s.next + 1) % slots
 }
 
-// giveBack takes back what a request cost.
+// giveBack subtracts the cost of a request that does not count.
 func (s *sends) giveBack(cost float64) {
 	newest := &s.slots[(s.next+slots-1)%slots]
 	newest.units = max(newest.units-cost, 0)
 }
 
-// since returns how much was sent after t, or a little more.
+// since returns how many units were sent after t, or slightly more.
 func (s *sends) since(t time.Duration) (units float64) {
 	for i := range s.slots {
 		if s.slots[i].last > t {
@@ -51,7 +51,8 @@ func (s *sends) since(t time.Duration) (units float64) {
 	return units
 }
 
-// clear returns the earliest time from t on after which at most that was sent.
+// clear returns the earliest time, t or later, after which no more than most units
+// were sent.
 func (s *sends) clear(t time.Duration, most float64) time.Duration {
 	begin, units := t, s.since(t)
 	for k := range slots {
@@ -68,8 +69,8 @@ func (s *sends) clear(t time.Duration, most float64) time.Duration {
 	return t
 }
 
-// sustained returns the highest rate at which room lasts if what was sent comes
-// back after that length.
+// sustained returns the highest rate at which room lasts, if the units that were
+// sent come back after length.
 func (s *sends) sustained(now, length time.Duration, room float64) float64 {
 	rate := math.Inf(1)
 	for k := range slots {

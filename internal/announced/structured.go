@@ -2,9 +2,9 @@ package announced
 
 import "cmp"
 
-// structured adds the limits of a RateLimit header, with what RateLimit-Policy
-// says of them (draft-ietf-httpapi-ratelimit-headers). From draft 8 on both
-// are lists; in draft 7 RateLimit is a dictionary of one limit.
+// structured adds the limits in a RateLimit header, and completes them from
+// RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). From draft 8 on, both are
+// lists. In draft 7, RateLimit is a dictionary with one limit.
 func structured(limits []Limit, current, policy string) []Limit {
 	if current == "" {
 		return limits
@@ -51,20 +51,20 @@ func structured(limits []Limit, current, policy string) []Limit {
 	return read
 }
 
-// applies reports whether the policy is that of a service limit. A partition key
-// that only one of them has is that of both.
+// applies reports whether the policy m applies to a service limit. If only one of
+// them has a partition key, the key counts for both.
 func (m *member) applies(limit *member) bool {
 	return m.isName() && m.name() == limit.name() &&
 		(m.pk.text == "" || limit.pk.text == "" || m.pk.text == limit.pk.text)
 }
 
-// single returns the limit of a dictionary.
+// single parses a dictionary with one limit.
 func single(field string) Limit {
 	l := Limit{Remaining: -1, Reset: -1}
 	s := begin(field)
 	for m := (member{}); s.keyed(&m); {
 		switch n := m.number(); {
-		case n < 0: // nothing that makes sense
+		case n < 0: // not a valid number
 		case m.key == "limit":
 			l.Quota = n
 		case m.key == "remaining":

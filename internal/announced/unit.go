@@ -2,16 +2,16 @@ package announced
 
 import "time"
 
-// A unit is that of a limit's resets, which are read as seconds. In one second a
-// countdown of milliseconds falls by a thousand.
+// A unit is the unit of a limit's resets, which are parsed as seconds. If they are
+// milliseconds, they fall by a thousand in one second.
 type unit struct {
 	milliseconds bool
-	reset        time.Duration // as read at that time
+	reset        time.Duration // as it was parsed at that time
 	at           time.Duration
 }
 
-// measure learns from a reset that was read of a response that was served at that
-// time, and reports whether it counts milliseconds.
+// measure compares the reset of a response that was served at served with an earlier
+// one, and reports whether the unit is milliseconds.
 func (u *unit) measure(served, reset time.Duration) bool {
 	fell, since := u.reset-reset, served-u.at
 	if restart := reset < 0 || fell < 0 || since < 0 || since > time.Minute; restart || since >= time.Second {
@@ -23,7 +23,7 @@ func (u *unit) measure(served, reset time.Duration) bool {
 	return u.milliseconds
 }
 
-// of returns a reset that was read in seconds.
+// of converts a reset that was parsed as seconds.
 func (u *unit) of(reset time.Duration) time.Duration {
 	if u.milliseconds && reset > 0 {
 		return reset / 1000

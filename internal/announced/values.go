@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// number reads a number that is not negative. Most other texts cost nothing.
+// number parses a number that is not negative. It rejects most other texts without
+// allocating.
 func number(text string) (n float64, ok bool) {
 	text = strings.TrimSpace(text)
 	exact := len(text) <= 15
@@ -29,7 +30,7 @@ func number(text string) (n float64, ok bool) {
 	return max(n, 0), true // not -0
 }
 
-// nth returns the number at that place of a value, or the first if there are fewer.
+// nth returns the number at an index of a value, or the first one if there are fewer.
 func nth(value string, place int) (n float64, ok bool) {
 	if n, ok = number(value); ok || value == "" {
 		return n, ok
@@ -38,8 +39,8 @@ func nth(value string, place int) (n float64, ok bool) {
 	return number(text)
 }
 
-// nthText returns the text at that place of a value, or the first if there are
-// fewer. A date, which has a comma, is one text.
+// nthText returns the text at an index of a value, or the first one if there are
+// fewer. A date counts as one text, although it has a comma.
 func nthText(value string, place int) string {
 	first, rest, isList := strings.Cut(strings.TrimSpace(value), ",")
 	if !isList || first != "" && isLetter(first[0]) {
@@ -55,9 +56,9 @@ func nthText(value string, place int) string {
 	return strings.TrimSpace(text)
 }
 
-// least returns the lowest of the first numbers of a value, the window that is said
-// with it, as Docker Hub does, and its place, which is negative if there is none.
-// Nothing left of a quota of 0 means that there is no limit, as Brave documents.
+// least returns the lowest of the first MostRead numbers in a value, the window that
+// follows it in Docker Hub's format, and its index, or -1 if there is no number. It
+// skips a 0 whose quota is 0, which means that there is no limit, as Brave documents.
 func least(value, quotas string) (n float64, window time.Duration, at int) {
 	if n, ok := number(value); ok && n > 0 {
 		return n, 0, 0

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// appendNamed appends limits whose names are in the value, as those of Azure's
-// resource providers: a/b;107,a/c;587.
+// appendNamed appends the limits that a value names, like those of Azure's resource
+// providers: a/b;107,a/c;587.
 func appendNamed(limits []Limit, value string) []Limit {
 	for text := range strings.SplitSeq(value, ",") {
 		name, left, _ := strings.Cut(text, ";")
@@ -17,8 +17,8 @@ func appendNamed(limits []Limit, value string) []Limit {
 	return limits
 }
 
-// appendUsed appends limits of which is announced what was used of a quarter of an
-// hour and of a day, as Strava does.
+// appendUsed appends two limits whose usage is announced, for a quarter of an hour
+// and for a day, as Strava does.
 func (g *group) appendUsed(limits []Limit, name string, now time.Time) []Limit {
 	for i, window := range []time.Duration{15 * time.Minute, 24 * time.Hour} {
 		used, ok := nth(g.values[usage], i)
@@ -33,7 +33,7 @@ func (g *group) appendUsed(limits []Limit, name string, now time.Time) []Limit {
 	return limits
 }
 
-// callLimit reads how much is used of how much, as Shopify says it: 32/40.
+// callLimit parses 32/40, which means that 32 of 40 units are used, as Shopify sends it.
 func callLimit(text string) Limit {
 	before, after, _ := strings.Cut(text, "/")
 	used, ok := number(before)

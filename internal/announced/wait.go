@@ -3,64 +3,65 @@ package announced
 import "time"
 
 const (
-	// ampleShare is the part of a quota above which requests are not spaced.
+	// ampleShare is the fraction of a quota above which requests are not spaced.
 	ampleShare = 1.0 / 3
 
-	// flowShare is the part of the flow that is used. The rest leaves a little of
-	// the quota as a margin, and makes the processes equal that share a quota.
+	// flowShare is the fraction of the flow that is used. The rest leaves a margin
+	// in the quota, and makes processes that share the quota converge to equal rates.
 	flowShare = 0.8
 
-	// aloneShare is the same where nobody else uses the quota.
+	// aloneShare is the same fraction if no other client uses the quota.
 	aloneShare = 0.97
 
-	// leastShare is the part of an even pace that is left to this process however
-	// much others take.
+	// leastShare is the fraction of an even pace that this process keeps, however
+	// much other clients take.
 	leastShare = 0.1
 
-	// firstPause is the pause before a request goes first without a reset, or if
-	// the limit was contradicted.
+	// firstPause is the pause before a probe if there is no reset, or if the limit
+	// was contradicted.
 	firstPause = time.Second
 
-	// minPause is the shortest pause. Many shorter ones would teach the pacing law that
-	// next to nothing is accepted, before the first throttled response has come.
+	// minPause is the shortest pause. If many probes were closer together, the pacing
+	// law would find that almost nothing is accepted, before the first throttled
+	// response has come.
 	minPause = 8 * time.Millisecond
 
-	// maxPause is the longest pause, unless the reset is longer, and the shortest first
-	// one with a reserve.
+	// maxPause is the longest pause, unless the reset is longer. With a reserve, it is
+	// also the shortest initial pause.
 	maxPause = 30 * time.Second
 
-	// believed is the longest reset that is believed unasked. For a longer one, the
-	// first pause is the shorter the longer it is.
+	// believed is the longest reset that needs no probe. The longer the reset is
+	// beyond that, the shorter is the initial pause.
 	believed = time.Minute
 
-	// longestSpace is the longest space between two requests while what they cost
+	// longestSpace is the longest space between two requests while their cost
 	// remains, if the reset is more than twelve minutes away.
 	longestSpace = 5 * time.Second
 
-	// firstPatience is how long other requests wait for the response of one that goes
-	// first if it is not known how long a response takes.
+	// firstPatience is how long other requests wait for the response to a probe while
+	// the response time is unknown.
 	firstPatience = 10 * time.Second
 )
 
-// first is the last request that went first: its response shows whether there is
-// room.
+// first is the last probe: a request that goes first, so that its response shows
+// whether there is room for others.
 type first struct {
-	number int           // 0: it has its response
-	at     time.Duration // when it was sent, or when nothing remained any more
+	number int           // of the request; 0 if its response has come
+	at     time.Duration // when it was sent, or when the limit last ran out
 	turn   turn
 }
 
-// A turn is why a request may be sent.
+// A turn is the reason for which a request may be sent.
 type turn int
 
 const (
 	inTurn  turn = iota
-	atEnd        // first, after the end of a window
-	early        // first, although more time should pass
-	against      // first, although nothing remains
+	atEnd        // a probe after the end of a window
+	early        // a probe before its turn
+	against      // a probe although nothing remains
 )
 
-// wait returns how long a request has to wait if those in line before it cost
+// wait returns how long a request has to wait if the requests before it in line cost
 // ahead, and why it may be sent then. known is its cost, or 0 if unknown.
 func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.Duration, turn turn) {
 	room, cost := m.room(now), m.costOf(known)
@@ -76,7 +77,7 @@ func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.D
 		first = max(first, m.sentDue(now, cost))
 	}
 	if turn == atEnd && due < first+seconds(2*m.window.length.Seconds()/m.size()) {
-		return due - now, inTurn // which is about as soon, and of a window that slides certain
+		return due - now, inTurn // about as soon, and certain even if the window slides
 	}
 	if first < due {
 		return max(first-now, 0), turn
@@ -84,20 +85,20 @@ func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.D
 	return due - now, inTurn
 }
 
-// uncertain returns how much less there may be: what those in flight may cost above
-// the mean, and what others take meanwhile.
+// uncertain returns how much less room there may be: the cost above the mean of the
+// requests in flight, and what other clients take in the meantime.
 func (m *limit) uncertain(trip time.Duration) float64 {
 	return float64(m.inFlight.learned)*(m.cost.most-m.cost.mean) + max(-m.flow.rate, 0)*2*trip.Seconds()
 }
 
-// tooShort reports whether a window is so short that a response says nothing of it: it
-// is about over when the next request is served.
+// tooShort reports whether a window is so short that its responses come too late: it
+// is almost over when the next request is served.
 func (m *limit) tooShort(trip time.Duration) bool {
 	return m.window.ends && m.window.length <= min(4*trip, longestSpace)
 }
 
-// free reports whether a request that leaves that room need not be spaced: much
-// remains, and no request had to wait lately.
+// free reports whether a request that leaves room need not be spaced: much remains,
+// and no request had to wait recently.
 func (m *limit) free(now time.Duration, room float64) bool {
 	return room > m.usable()*ampleShare && now >= m.held+m.length()/8
 }
@@ -120,28 +121,28 @@ func (m *limit) due(now, trip time.Duration, room, ahead, cost float64) time.Dur
 			due = sent
 		}
 	}
-	if w.ends && ahead > 0 { // one goes first at the end, and then they are spaced
+	if w.ends && ahead > 0 { // a probe is sent at the end, and then requests are spaced
 		due = min(due, w.end+w.rounded()+seconds((missing-cost)/m.size()*w.length.Seconds()))
 	}
 	return due
 }
 
-// sentDue returns when what this process sent a length before leaves room for that
-// cost, from the window's end on.
+// sentDue returns the first time from the window's end on at which the requests that
+// this process sent within one window before leave room for cost.
 func (m *limit) sentDue(now time.Duration, cost float64) time.Duration {
 	w := &m.window
 	return m.sends.clear(max(w.end-w.off, now)-w.length, m.usable()-cost) + w.length
 }
 
-// pace returns the rate, in units per second, at which what remains lasts until
-// the end with what flows back.
+// pace returns the rate, in units per second, at which the room and the flow last
+// until the end of the window.
 func (m *limit) pace(now, trip time.Duration, room float64) float64 {
 	left := unknownLength
 	if m.window.ends {
 		left = max(m.window.end-now-m.late(), min(m.window.off/2, m.window.length/8))
 		others := min(-m.flow.rate*m.window.length.Seconds()/m.size(), 1)
 		left += time.Duration(max(others, 0) * float64(min(2*trip, m.window.length/8)))
-	} else { // others may be about to use the last units
+	} else { // other clients may be about to use the last units
 		room -= min(2*m.cost.mean, m.size()/4)
 	}
 	even := room / left.Seconds()
@@ -152,8 +153,9 @@ func (m *limit) pace(now, trip time.Duration, room float64) float64 {
 	return pace
 }
 
-// late returns how much too late the end is in the mean, because a reset is rounded. Of
-// a few units, the last would be sent too early.
+// late returns by how much the end is too late on average, because resets are
+// rounded. It returns 0 for a quota of a few units, whose last unit would be sent too
+// early.
 func (m *limit) late() time.Duration {
 	w := &m.window
 	if m.size() < fewest {
@@ -162,12 +164,12 @@ func (m *limit) late() time.Duration {
 	return min(w.off/2, seconds(w.off.Seconds()*w.off.Seconds()/w.length.Seconds()))
 }
 
-// back returns how many units certainly come back per second. It is negative if
-// others take more.
+// back returns how many units certainly come back per second. It is negative if other
+// clients take more.
 func (m *limit) back() float64 {
 	rate := m.flow.rate
 	back := m.share() * rate
-	if whole := m.size() / m.length().Seconds(); m.flow.has && rate > .9*whole { // others take nothing
+	if whole := m.size() / m.length().Seconds(); m.flow.has && rate > .9*whole { // other clients take nothing
 		back = max(back, min(rate, aloneShare*whole))
 	}
 	return back
@@ -180,20 +182,21 @@ func (m *limit) share() float64 {
 	return flowShare
 }
 
-// alone reports whether what is missing is what this process sent in the last
-// length, no more and no less.
+// alone reports whether the missing units are about those that this process sent
+// within the last window.
 func (m *limit) alone() bool {
 	others := m.others()
 	return max(others, -others) <= max(m.size()/slotsPerQuota, 1)
 }
 
-// others returns what is missing beyond what this process sent in the last length.
+// others returns how many units are missing beyond those that this process sent
+// within the last window.
 func (m *limit) others() float64 {
 	return m.size() - m.remaining - m.sends.since(m.asOf-m.window.length)
 }
 
-// firstDue returns when a request goes first if it is not its turn, and why. fits
-// reports whether there is room for it.
+// firstDue returns when a request may be sent as a probe before its turn, and why.
+// fits reports whether there is room for it.
 func (m *limit) firstDue(trip time.Duration, ahead float64, fits bool) (due time.Duration, turn turn) {
 	w, pause := &m.window, m.pauseNow(trip)
 	if fits {
@@ -214,8 +217,8 @@ func (m *limit) firstDue(trip time.Duration, ahead float64, fits bool) (due time
 	return due + seconds(ahead/m.cost.mean*pause.Seconds()), turn
 }
 
-// patience returns how long other requests wait for the response of one that goes
-// first. Then another one goes first.
+// patience returns how long other requests wait for the response to a probe, before
+// one of them becomes the next probe.
 func patience(trip time.Duration) time.Duration {
 	if trip == 0 {
 		return firstPatience
@@ -223,20 +226,20 @@ func patience(trip time.Duration) time.Duration {
 	return max(firstPause, 4*trip)
 }
 
-// pauseNow returns the pause before a request goes first.
+// pauseNow returns the pause before the next probe.
 func (m *limit) pauseNow(trip time.Duration) time.Duration {
 	if m.pause > 0 {
 		return m.pause
 	}
 	pause := max(firstPause, trip, m.beliefPause())
-	if m.reserve > 0 { // it would take from what is left to others
+	if m.reserve > 0 { // the probe would take from what is left to other clients
 		pause = max(pause, maxPause)
 	}
 	return pause
 }
 
-// beliefPause returns a pause that is the shorter the longer the reset is. That of a
-// reset that is believed unasked is longer than it.
+// beliefPause returns a pause that is shorter for a longer reset. For a reset that
+// needs no probe, the pause is longer than the reset.
 func (m *limit) beliefPause() time.Duration {
 	if !m.window.ends {
 		return 0
@@ -244,9 +247,9 @@ func (m *limit) beliefPause() time.Duration {
 	return seconds(believed.Seconds() * believed.Seconds() / max(m.window.end-m.heard, 1).Seconds())
 }
 
-// adaptPause adapts the pause to the response of a request that went first and was
-// sent after the pause was adapted last. A response that confirms the limit makes it
-// longer, up to the reset; one that contradicts it, shorter.
+// adaptPause adapts the pause to the response to a probe that was sent after the last
+// adaptation. A response that confirms the limit lengthens the pause, up to the
+// reset. A response that contradicts the limit shortens it.
 func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled bool) {
 	if sent < m.adapted {
 		return
@@ -266,7 +269,7 @@ func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled boo
 		m.pause = min(4*pause, longestSpace)
 	case throttled && turn != atEnd, turn == early && a.Remaining < m.remaining:
 		m.pause = min(4*pause, most)
-	case !throttled && (turn != atEnd || a.Remaining < 1 && whole): // it was served all the same
+	case !throttled && (turn != atEnd || a.Remaining < 1 && whole): // the probe was served nevertheless
 		m.pause = max(min(pause, max(firstPause, trip))*3/4, minPause)
 	}
 }

@@ -34,14 +34,6 @@ type Profile struct {
 	RetryMode, MaxAttempts Value
 }
 
-// A Value is the value of a setting. It is zero if the profile does not have the
-// setting.
-type Value struct {
-	Text        string // without white space at its ends; "" means not set, unless a line continues it
-	From        string // such as "/home/me/.aws/config [profile p] retry_mode"
-	ContinuedAt int    // the number of the line that continues Text, which no setting allows; 0 means none
-}
-
 // String returns the path, or the usual path of a file without one.
 func (f File) String() string {
 	switch {

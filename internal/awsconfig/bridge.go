@@ -19,8 +19,6 @@ const (
 	// maxKeys is how many different keys of a section reach ini.v1, which
 	// searches the list of them once for each line.
 	maxKeys = 64
-
-	defaultProfile = "default"
 )
 
 // A bridge rewrites a file for ini.v1, which reads some lines differently from

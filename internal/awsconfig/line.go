@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// NamePunctuation is what a profile's name may have besides letters and digits.
-const NamePunctuation = "-/.%@_:+"
+// namePunctuation is what a profile's name may have besides letters and digits.
+const namePunctuation = "-/.%@_:+"
 
 const nul = "\x00"
 
@@ -81,7 +81,7 @@ func parseHeader(header string) (name string, word bool) {
 		name = name[1 : n-1]
 	}
 	for _, r := range name {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(NamePunctuation, r) {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(namePunctuation, r) {
 			return "", word
 		}
 	}

@@ -1,7 +1,10 @@
 // Package invalid names the fields of configurations that are not valid.
 package invalid
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // A Field is the error of a field of the configuration In, such as "awsretry:
 // Transport.". Err begins with the field's name.
@@ -31,4 +34,13 @@ func Within(in string, err error) error {
 		return errors.Join(all...)
 	}
 	return &Field{in, err}
+}
+
+// Check returns nil if ok is true, and otherwise the error of the field, with its
+// value and what is allowed.
+func Check(ok bool, field string, value any, allowed string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("%s is %v; it must be %s", field, value, fmt.Sprintf(allowed, args...))
 }

@@ -53,3 +53,12 @@ func Legacy(n int, throttled bool, upTo func(time.Duration) time.Duration) time.
 	const maxDoublings = 14 // 30 ms * 2^14 is above legacyMax
 	return min((upTo(d-1)+d)<<min(max(n, 0), maxDoublings), legacyMax)
 }
+
+// Add returns a+b, or the longest Duration if that is shorter.
+// Neither a nor b is negative.
+func Add(a, b time.Duration) time.Duration {
+	if b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
+}

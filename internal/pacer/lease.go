@@ -59,8 +59,8 @@ func (p *Pacer) Lease(g *sharing.Grant) {
 	}
 }
 
-// lapse sets the rate that p has without a lease. It is called at the end of the
-// lease for callers who wait in line: no outcome may come before they are served.
+// lapse sets the rate that p has without a lease. A timer calls it at the end of the
+// lease, because no outcome may come before the callers in line are served.
 func (p *Pacer) lapse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Pacer) lapse() {
 	}
 }
 
-// Alone ends the lease of p, which has rate at most until it has another one.
+// Alone ends the lease of p. Until the next lease, its rate is at most rate.
 func (p *Pacer) Alone(rate float64) {
 	if p.leased == nil {
 		return
@@ -100,8 +100,8 @@ func (p *Pacer) Counts() (sent int, throttled pacing.Counts) {
 	return int(n), p.leased.Take()
 }
 
-// Unused returns the tokens that are saved up, at most one, or the slots ahead,
-// and how many tokens were lost since the last call.
+// Unused returns how many tokens are in the bucket, at most one, or how many slots
+// are ahead, and how many tokens were lost since the last call.
 func (p *Pacer) Unused() (saved, lost float64) {
 	saved, lost = min(p.bucket.Tokens(), 1), p.bucket.TakeLost()
 	if n, slotted := p.bucket.Ahead(); slotted {

@@ -8,20 +8,20 @@ import (
 	"example.com/awsretry/internal/sharing"
 )
 
-// A Cost returns what a request takes of the limit of that name, in its units.
+// A Cost returns how many units a request takes from the named limit.
 type Cost func(req *http.Request, limit string) float64
 
-// An Announcement is what a response says of the limits.
+// An Announcement is the part of a response that concerns limits.
 type Announcement struct {
 	Limits     []announced.Limit
 	Throttled  bool
-	RetryAfter time.Duration // 0: none
+	RetryAfter time.Duration // 0 means none
 	Free       bool          // the service did not count the request
 	Pending    bool          // the request is in flight until Update
 }
 
-// Announce takes what the response to the request with that send time announced.
-// It reports whether a limit explains a throttling response.
+// Announce updates the limits with the response to the request that was sent at
+// sent. It reports whether a limit explains a throttling response.
 func (p *Pacer) Announce(sent time.Duration, a Announcement) (explained bool) {
 	p.withLedger(func(now time.Duration) {
 		explained = p.ledger.Announce(now, sent, announced.Answer{
@@ -35,8 +35,8 @@ func (p *Pacer) Announce(sent time.Duration, a Announcement) (explained bool) {
 	return explained
 }
 
-// AnnounceSent is Announce, before UpdateSent, for a caller who knows only about when
-// the request was sent.
+// AnnounceSent is Announce for a caller that knows the send time only approximately.
+// It must be called before UpdateSent.
 func (p *Pacer) AnnounceSent(sent time.Time, limits []announced.Limit) {
 	throttled := false
 	for _, limit := range limits {
@@ -50,7 +50,7 @@ func (p *Pacer) AnnounceSent(sent time.Time, limits []announced.Limit) {
 	}
 }
 
-// updateLatest is Update for the request that was most likely sent at that time.
+// updateLatest is Update for the request that was most likely sent at sent.
 func (p *Pacer) updateLatest(sent time.Duration, throttled bool) {
 	if p.announcing.Load() {
 		p.Settle(p.latest(sent), true)
@@ -58,8 +58,8 @@ func (p *Pacer) updateLatest(sent time.Duration, throttled bool) {
 	p.Count(sent, throttled)
 }
 
-// latest returns the send time of the request in flight that a caller most likely
-// means by that time.
+// latest returns the send time of the request in flight that was most likely sent at
+// sent.
 func (p *Pacer) latest(sent time.Duration) time.Duration {
 	p.withLedger(func(now time.Duration) {
 		if sent < 0 || sent > now { // a zero time
@@ -70,7 +70,7 @@ func (p *Pacer) latest(sent time.Duration) time.Duration {
 	return sent
 }
 
-// Settle ends the request with that send time. used reports whether the service may
+// Settle ends the request that was sent at sent. used reports whether the service may
 // have counted it.
 func (p *Pacer) Settle(sent time.Duration, used bool) {
 	if p.announcing.Load() {
@@ -78,7 +78,7 @@ func (p *Pacer) Settle(sent time.Duration, used bool) {
 	}
 }
 
-// withLedger calls f with the ledger locked, which there must be.
+// withLedger calls f with the ledger locked. There must be a ledger.
 func (p *Pacer) withLedger(f func(now time.Duration)) { p.bucket.Locked(f) }
 
 // keepLedger begins to count requests in flight, and to wait for limits.
@@ -104,7 +104,7 @@ func (p *Pacer) noteNames() {
 	}
 }
 
-// Request returns what the limits need to know of a request.
+// Request returns the properties of a request on which the limits depend.
 func (p *Pacer) Request(req *http.Request) (r announced.Request) {
 	if !p.announcing.Load() {
 		return r
@@ -121,7 +121,7 @@ func (p *Pacer) Request(req *http.Request) (r announced.Request) {
 	return r
 }
 
-// Limits returns the limits, with what is in flight taken off.
+// Limits returns the limits, less the requests in flight.
 func (p *Pacer) Limits() (limits []announced.Limit) {
 	if p.announcing.Load() {
 		p.withLedger(func(now time.Duration) { limits = p.ledger.State(now) })
@@ -129,7 +129,7 @@ func (p *Pacer) Limits() (limits []announced.Limit) {
 	return limits
 }
 
-// Said returns what a response announced last, or nil.
+// Said returns the limits that a response announced last, or nil.
 func (p *Pacer) Said() (said *sharing.Said) {
 	if p.announcing.Load() {
 		p.withLedger(func(now time.Duration) {
@@ -141,7 +141,7 @@ func (p *Pacer) Said() (said *sharing.Said) {
 	return said
 }
 
-// Hear takes what a response to another process announced.
+// Hear updates the limits with a response to another process.
 func (p *Pacer) Hear(said *sharing.Said) {
 	if p.announcing.Load() {
 		p.withLedger(func(now time.Duration) {

@@ -1,10 +1,12 @@
-// Package pacer decides when a request may be sent to a service that throttles:
-// at the rate of a law of package pacing, or of the lease of a process among
-// many, and not before every limit that the service announces has room for it.
+// Package pacer decides when a request may be sent to a service that throttles: at
+// the rate of a law of package pacing or of a lease, and when every limit that the
+// service announces has room for it.
 package pacer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,19 +16,32 @@ import (
 	"example.com/awsretry/internal/tokens"
 )
 
-// A Config configures a Pacer. All numbers must be set.
+var (
+	// ErrRateLimited is that of package awsretry.
+	ErrRateLimited = errors.New("awsretry: send rate limited")
+
+	// ErrTooLate is wrapped by the error of a wait that would end after the context's
+	// deadline.
+	ErrTooLate = errors.New("would not end before the context's deadline")
+)
+
+// A Config configures a Pacer. All numbers must be set, except MaxWait.
 type Config struct {
 	Scaled                         bool // the law is pacing.Scaled, which has no ScaleConstant
 	Beta, ScaleConstant, Smoothing float64
 	MinRate, MinCapacity           float64
 	Interval                       time.Duration // of measurements
 	Limits                         bool          // responses announce limits
-	Reserve                        float64       // the part of each limit that is left to others
-	Cost                           Cost          // nil: learned
+	Reserve                        float64       // the fraction of each limit that is left to other clients
+	Cost                           Cost          // nil means that costs are learned
+	FailFast                       bool          // no attempt waits
+	MaxWait                        time.Duration // the longest wait; 0 means that only the deadline limits it
 }
 
-// Law returns a new law, on a clock whose zero is start.
-func (c Config) Law(start time.Time) pacing.Adopter {
+// NewLaw returns another law, on a clock whose zero is start.
+func (p *Pacer) NewLaw(start time.Time) pacing.Adopter { return p.config.newLaw(start) }
+
+func (c Config) newLaw(start time.Time) pacing.Adopter {
 	limits := pacing.Limits{MinRate: c.MinRate, MinCapacity: c.MinCapacity}
 	meter := pacing.NewMeter(start, c.Interval, c.Smoothing)
 	if c.Scaled {
@@ -36,8 +51,8 @@ func (c Config) Law(start time.Time) pacing.Adopter {
 }
 
 // A Pacer hands out send tokens, first come first served. Before the first
-// throttling response, announced limit or lease nobody needs one. It is safe
-// for concurrent use.
+// throttling response, announced limit or lease, requests need no token. A Pacer is
+// safe for concurrent use.
 type Pacer struct {
 	config     Config                   // written once
 	start      time.Time                // zero of the bucket's clock; written once
@@ -61,7 +76,7 @@ type Pacer struct {
 // New returns a Pacer that does not limit yet.
 func New(c Config) *Pacer {
 	start := time.Now()
-	p := &Pacer{config: c, start: start, bucket: tokens.New[announced.Request](start, 0, 0), law: c.Law(start)}
+	p := &Pacer{config: c, start: start, bucket: tokens.New[announced.Request](start, 0, 0), law: c.newLaw(start)}
 	if c.Limits {
 		p.keepLedger()
 	}
@@ -71,9 +86,9 @@ func New(c Config) *Pacer {
 // TakesTokens reports whether a request needs a token.
 func (p *Pacer) TakesTokens() bool { return p.limiting.Load() || p.announcing.Load() }
 
-// Take takes the token of one request if it is there and nobody waits for it.
-// The Pacer must take tokens. It returns the send time for the outcome, and
-// reads the clock once.
+// Take takes a token for one request, if there is one and no other request waits for
+// it. It must not be called unless TakesTokens returns true. Take returns the send
+// time, by which the outcome is reported. It reads the clock once.
 func (p *Pacer) Take(req announced.Request) (sent time.Duration, ok bool) {
 	now, ok := p.bucket.TakeNow(1, req)
 	if ok {
@@ -85,19 +100,43 @@ func (p *Pacer) Take(req announced.Request) (sent time.Duration, ok bool) {
 	return now, ok
 }
 
-// Wait is Take, but waits in line for the token, at most for limit if limited. Its
-// errors are those of [tokens.Bucket.WaitFor].
-func (p *Pacer) Wait(ctx context.Context, req announced.Request, limit time.Duration, limited bool) (time.Duration, error) {
-	sent, err := p.bucket.WaitFor(ctx, 1, req, limit, limited)
-	if err != nil {
-		return notLimited, err
+// Wait waits in line for the token of one request, unless requests need none. It
+// returns the send time, and reports whether it took a token. Its error is the
+// cause of ctx's end, or wraps ErrRateLimited.
+func (p *Pacer) Wait(ctx context.Context, req announced.Request) (sent time.Duration, taken bool, err error) {
+	switch {
+	case ctx.Err() != nil:
+		return notLimited, false, context.Cause(ctx)
+	case !p.TakesTokens():
+		return p.SendFree(), false, nil
+	case p.config.FailFast:
+		if sent, taken = p.Take(req); !taken {
+			err = ErrRateLimited
+		}
+		return sent, taken, err
 	}
-	p.sent.Add(1)
-	if !p.needsSendTime() {
-		sent = notLimited
+	longest, limited := p.MaxWait()
+	sent, err = p.bucket.WaitFor(ctx, 1, req, longest, limited)
+	var tooLong *tokens.TooLongError
+	switch {
+	case err == nil:
+		p.sent.Add(1)
+		if !p.needsSendTime() {
+			sent = notLimited
+		}
+		return sent, true, nil
+	case !errors.As(err, &tooLong):
+	case limited && tooLong.Expected > longest:
+		err = fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v", ErrRateLimited, tooLong.Expected, longest)
+	default:
+		err = fmt.Errorf("%w: the expected wait of %v %w", ErrRateLimited, tooLong.Expected, ErrTooLate)
 	}
-	return sent, nil
+	return notLimited, false, err
 }
+
+// MaxWait returns the longest wait that Wait begins. ok is false if only the
+// context limits it.
+func (p *Pacer) MaxWait() (d time.Duration, ok bool) { return p.config.MaxWait, p.config.MaxWait > 0 }
 
 // PutBack returns the token of a request that was not sent, and ends the request.
 func (p *Pacer) PutBack(sent time.Duration) {
@@ -116,7 +155,7 @@ func (p *Pacer) begins() {
 }
 
 // Line returns how many callers wait for a token, and how long a new one would
-// wait at the present rate.
+// wait at the current rate.
 func (p *Pacer) Line() (waiting int, expected time.Duration) {
 	if !p.TakesTokens() {
 		return 0, 0
@@ -124,7 +163,7 @@ func (p *Pacer) Line() (waiting int, expected time.Duration) {
 	return p.bucket.Line(1)
 }
 
-// Tokens returns how many tokens are saved up.
+// Tokens returns how many tokens are in the bucket.
 func (p *Pacer) Tokens() float64 { return p.bucket.Tokens() }
 
 // notLimited is the send time of an attempt that took no token, unless many
@@ -156,7 +195,7 @@ func (p *Pacer) needsSendTime() bool {
 	return p.config.Scaled || p.leased != nil || p.announcing.Load()
 }
 
-// Update counts the outcome of the request with that send time, which ends it.
+// Update counts the outcome of the request that was sent at sent, and ends it.
 func (p *Pacer) Update(sent time.Duration, throttled bool) {
 	p.Settle(sent, true)
 	p.Count(sent, throttled)
@@ -165,8 +204,7 @@ func (p *Pacer) Update(sent time.Duration, throttled bool) {
 // UpdateNow is Update for a request that was sent just now.
 func (p *Pacer) UpdateNow(throttled bool) { p.updateLatest(p.SendTime(), throttled) }
 
-// UpdateSent is Update for a caller who knows only about when the request was
-// sent.
+// UpdateSent is Update for a caller that knows the send time only approximately.
 func (p *Pacer) UpdateSent(sent time.Time, throttled bool) {
 	p.updateLatest(sent.Sub(p.start), throttled)
 }

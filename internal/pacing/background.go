@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// count counts the outcome of a request of the present phase.
+// count counts the outcome of a request that was sent in the current phase.
 func (s *Scaled) count(sent time.Duration, throttled bool) {
 	s.fresh.count(throttled)
 	if s.phase != starting {
@@ -26,8 +26,8 @@ func (s *Scaled) count(sent time.Duration, throttled bool) {
 	s.suspicion = max(s.suspicion+one(throttled).logOdds(share+more, share), 0)
 }
 
-// enough returns the suspicion that cuts the rate: with only the background, it
-// is reached by chance once in some FalseAlarm of time.
+// enough returns the suspicion at which the rate is cut. With only the background,
+// chance reaches it about once every FalseAlarm seconds.
 func (s *Scaled) enough() float64 {
 	if s.phase == starting {
 		return s.StartEnough
@@ -35,8 +35,8 @@ func (s *Scaled) enough() float64 {
 	return math.Log(max(s.FalseAlarm*s.rate, 4))
 }
 
-// learn adjusts the background to what is throttled below the limit, or at any
-// rate if that is much less.
+// learn adjusts the background to the share that is throttled below the limit, or at
+// any rate if that share is much lower.
 func (s *Scaled) learn(sent time.Duration, throttled bool) {
 	was := float64(one(throttled).throttled)
 	s.share += (was - s.share) / s.ShareMemory
@@ -46,16 +46,16 @@ func (s *Scaled) learn(sent time.Duration, throttled bool) {
 	}
 }
 
-// look keeps the rate far below limit for a while, which is too short for
-// others to take what is free.
+// look keeps the rate far below limit for a time that is too short for other clients
+// to take the rest.
 func (s *Scaled) look(now time.Duration, limit float64) {
 	s.phase, s.since, s.limit = holding, now, limit
 	s.rate = max(limit*s.HoldAt, s.limits.MinRate)
 	s.fresh, s.suspicion = outcomes{}, 0
 }
 
-// telling reports whether a look below limit has enough responses to tell a
-// background of a share from none: by the mean of the log odds that they show.
+// telling reports whether a look below limit can tell a background of that share
+// from none: whether it has enough responses and high enough expected log odds.
 func (s *Scaled) telling(limit, share float64) bool {
 	responses, fewer := limit*s.HoldAt*s.LookTime, share/s.Fewer
 	shown := share*math.Log(share/fewer) + (1-share)*math.Log((1-share)/(1-fewer))
@@ -63,8 +63,8 @@ func (s *Scaled) telling(limit, share float64) bool {
 }
 
 // test ends a look that lasted long enough, or has confirmed the background. As
-// much throttling as before is evidence of a background, and much less is
-// evidence of the rate. One look alone shows little: a crowd may be unsettled.
+// much throttling as before is evidence of a background. Much less is evidence that
+// the rate causes it. One look shows little, because a crowd may be unsettled.
 func (s *Scaled) test(now time.Duration) {
 	share := s.claimed
 	if s.background == 0 {
@@ -106,7 +106,8 @@ func (o outcomes) and(p outcomes) outcomes {
 	return outcomes{o.responses + p.responses, o.throttled + p.throttled}
 }
 
-// share estimates the share of throttled responses where the last one is one.
+// share estimates the share of throttled responses, given that the last one is
+// throttled.
 func (o outcomes) share() float64 {
 	return float64(max(o.throttled-1, 0)) / float64(max(o.responses-1, 1))
 }

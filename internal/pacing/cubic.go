@@ -15,7 +15,7 @@ type Cubic struct {
 	limiting       bool // from the first throttling response on
 	beginning      bool // from Begin to the next throttling response
 	updated        time.Duration
-	adoptedUntil   time.Duration // the meter has not measured an adopted rate before
+	adoptedUntil   time.Duration // until then, the meter has not measured an adopted rate
 	rate, capacity float64
 }
 
@@ -26,7 +26,7 @@ func NewCubic(limits Limits, meter Meter, beta, scale float64) *Cubic {
 	return &Cubic{limits: limits, meter: meter, scale: scale, curve: curve{beta: beta, scale: scale}}
 }
 
-// Update implements [Law]. It ignores the send time, but after Begin.
+// Update implements [Law]. It ignores the send time except after Begin.
 func (c *Cubic) Update(now, sent time.Duration, throttled bool) {
 	c.meter.Count(now, 1)
 	measured := c.meter.Rate()
@@ -58,7 +58,7 @@ func (c *Cubic) Update(now, sent time.Duration, throttled bool) {
 	default:
 		rate = c.curve.grow(now)
 	}
-	rate = min(rate, 2*measured) // a caller who sends little does not earn an ever higher rate
+	rate = min(rate, 2*measured) // or the rate of a caller that sends little would grow without bound
 	c.rate, c.capacity = max(rate, c.limits.MinRate), max(rate, c.limits.MinCapacity)
 }
 
@@ -112,8 +112,8 @@ func (c *Cubic) Pace() (rate, capacity float64) { return c.rate, c.capacity }
 func (c *Cubic) Measured() float64 { return c.meter.Rate() }
 
 // A curve is the send rate as a cubic function of the time since the last
-// throttling response. It rises fast, then hardly around the rate that was
-// throttled, then ever faster.
+// throttling response. It rises fast, then hardly at all near the rate that was
+// throttled, and then ever faster.
 type curve struct {
 	beta, scale float64
 	lastMax     float64       // rate that was throttled

@@ -2,26 +2,25 @@ package pacing
 
 import "time"
 
-// Leased is the law of one of many processes. While it has a lease, the rate is
-// the one that was granted, and the outcomes are counted for the process that
-// finds the rate of all of them. Without a lease it is a law of this process
-// alone, which begins at the process's part of the rate. Before the first lease
-// with a rate it is that law too, so that a process that is throttled slows down
-// at once.
+// Leased is the law of one process in a fleet. During a lease, it has the granted
+// rate, and counts throttled outcomes for the process that computes the fleet's
+// rate. Without a lease, it is a law for this process alone, which begins at the
+// process's part of the fleet's rate. It is that law before the first lease with
+// a rate too, so that a throttled process slows down at once.
 type Leased struct {
 	alone  Adopter
 	lease  Lease         // zero before the first one
-	leased bool          // the rate is that of the lease; alone does not have the outcomes
-	began  time.Duration // when a lease with a rate began, after none
+	leased bool          // the rate is that of the lease; alone does not get the outcomes
+	began  time.Duration // when a rate was last granted after a time without one
 	counts Counts
 }
 
 // A Lease is a rate for a time.
 type Lease struct {
 	Until          time.Duration // the end
-	Limited        bool          // there is a rate
-	Rate, Capacity float64       // in tokens per second, and the most tokens saved up
-	Alone          float64       // the rate that this process begins with when the lease has ended
+	Limited        bool          // the rate is limited
+	Rate, Capacity float64       // in tokens per second, and of the token bucket
+	Alone          float64       // the rate with which this process continues after the lease
 }
 
 // An Adopter is a law that can begin at a rate.
@@ -39,11 +38,11 @@ type Adopter interface {
 	// Begin begins at rate, as after the first throttling response.
 	Begin(now time.Duration, rate float64)
 
-	// SumOf makes it the law of so many processes alike, of one at first. The rate
-	// stays.
+	// SumOf makes it the law of that many equal processes. A new law is that of one.
+	// The rate does not change.
 	SumOf(now time.Duration, processes float64)
 
-	// Measure is Update without a change of the rate.
+	// Measure counts an outcome without changing the rate.
 	Measure(now time.Duration, throttled bool)
 }
 
@@ -56,7 +55,7 @@ type Counts struct {
 	Trips     Trips // of those that took a send token
 }
 
-// Trips are the times from sending to the outcome, and how many these are.
+// Trips is the sum of some times from sending to the outcome, and their number.
 type Trips struct {
 	Sum time.Duration
 	Of  int
@@ -67,11 +66,11 @@ func (t *Trips) add(trip time.Duration) {
 	t.Of++
 }
 
-// NewLeased returns a law that is alone until the first lease.
+// NewLeased returns a law that is the given one until the first lease.
 func NewLeased(alone Adopter) *Leased { return &Leased{alone: alone} }
 
-// Lease replaces the lease, at now. It reports whether it is the first one with a
-// rate, or the one before had ended.
+// Lease replaces the lease at now. begins reports whether the new lease has a rate
+// and no other one was in force.
 func (l *Leased) Lease(now time.Duration, lease Lease) (begins bool) {
 	if !lease.Limited {
 		l.end(now)
@@ -121,8 +120,8 @@ func (l *Leased) Lapse(now time.Duration) {
 	}
 }
 
-// count counts what was throttled, unless it was sent without a lease before this
-// one: it says nothing of the rate of all processes.
+// count counts a throttled outcome, unless its request was sent before the lease
+// began: it shows nothing about the fleet's rate.
 func (l *Leased) count(now, sent time.Duration) {
 	if l.began > 0 && sent <= l.began {
 		return

@@ -9,7 +9,7 @@ type Meter struct {
 	smoothing float64
 	phase     time.Duration // from the beginning of an interval to the clock's zero
 	last      time.Duration // beginning of the interval in which the count began
-	next      time.Duration // no measurement before
+	next      time.Duration // the earliest time of the next measurement
 	outcomes  int
 	counted   int     // outcomes of the last measurement
 	newest    float64 // rate of the last measurement alone, per second

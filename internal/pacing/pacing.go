@@ -1,5 +1,5 @@
-// Package pacing finds the rate at which to send to a service that throttles,
-// from the outcomes of what was sent.
+// Package pacing finds the rate at which to send to a service that throttles, from
+// the outcomes of the requests.
 package pacing
 
 import "time"
@@ -11,15 +11,15 @@ type Law interface {
 	// request that took no send token, sent may be 0.
 	Update(now, sent time.Duration, throttled bool)
 
-	// Pace returns the present send rate in tokens per second and the most tokens
-	// that a quiet time saves up.
+	// Pace returns the current send rate in tokens per second, and the capacity of
+	// the token bucket.
 	Pace() (rate, capacity float64)
 
 	// Measured returns the rate of outcomes that the law measures, per second.
 	Measured() float64
 }
 
-// Limits are the lower limits of what a law computes.
+// Limits are the lower limits of a law's results.
 type Limits struct {
 	MinRate     float64 // per second, above 0
 	MinCapacity float64 // tokens, at least 1

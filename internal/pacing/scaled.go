@@ -7,10 +7,10 @@ import (
 
 // Scaled is a law whose steps are relative to the rate, so that it fits a
 // service of one request per second as well as one of ten thousand. It cuts the
-// rate when more is throttled than the background, which is the share that is
-// throttled at any rate and mostly 0. It returns to the limit along a cubic
-// curve, and rests there before it looks for a higher one. It believes in a
-// background only if as much is throttled at a rate that is far lower.
+// rate when more is throttled than the background, the share that is throttled at
+// any rate, which is usually 0. It returns to the limit along a cubic curve, and
+// rests there before it searches for a higher one. It accepts a background only if
+// as much is throttled at a much lower rate.
 type Scaled struct {
 	Tuning // may be set before the first Update
 
@@ -24,30 +24,30 @@ type Scaled struct {
 	trip    float64 // smoothed time from sending to a response that is not throttled, in seconds
 
 	// The curve begins at the last cut. since is also when the latest phase
-	// began; outcomes of requests that were sent before say nothing of it.
+	// began; outcomes of requests that were sent before do not count in it.
 	since  time.Duration
 	limit  float64  // rate that was throttled
 	rise   float64  // seconds from since until the rate is the limit again
 	alike  int      // how many limits in a row agree
-	denied int      // cuts in a row since which nothing was accepted before the next
+	denied int      // cuts in a row, after each of which nothing was accepted before the next
 	fresh  outcomes // of requests that were sent since then
-	share  float64  // of throttled ones, smoothed over ShareMemory
+	share  float64  // of throttled requests, smoothed over ShareMemory
 
 	// Evidence that more is throttled than the background.
 	suspicion   float64 // log of the odds
 	suspects    outcomes
 	suspectedAt time.Duration // when the first of them was sent
 
-	// The fall: cuts before each of which the rate was not back at the limit,
-	// unless by luck.
-	top      float64  // limit at the first of them
-	accepted float64  // the most that was measured since then
-	fallen   outcomes // at rates of which the service accepted more then
-	luck     float64  // throttled responses that the last ways back to the limit should have met
+	// The fall is a series of cuts, each before the rate was back at the limit, or
+	// was back only by luck.
+	top      float64  // limit at the first of these cuts
+	accepted float64  // the highest measured rate since then
+	fallen   outcomes // at rates below what the service accepted then
+	luck     float64  // how many throttled responses the last returns to the limit should have had
 
 	background float64
 	claimed    float64 // the background when it was found
-	odds       float64 // log of them, since then, that it is one
+	odds       float64 // log odds, since then, that there is a background
 }
 
 type phase int
@@ -146,14 +146,14 @@ func (s *Scaled) Begin(now time.Duration, rate float64) {
 	s.fresh, s.suspicion = outcomes{}, 0
 }
 
-// begin begins to limit, at what the service has accepted.
+// begin begins to limit the rate, at the rate that the service has accepted.
 func (s *Scaled) begin(now time.Duration) {
 	s.phase, s.since = starting, now
 	s.rate = max(s.meter.Rate()*s.beta, s.meter.sinceLast(now), s.limits.MinRate)
 }
 
-// measureTrip smooths the time that outcomes take. One that hung for minutes
-// does not count for more than the longest trip.
+// measureTrip smooths the round trip time. A request that hung for minutes counts
+// as LongestTrip.
 func (s *Scaled) measureTrip(trip time.Duration) {
 	trip = min(trip, s.LongestTrip)
 	if s.trip == 0 {
@@ -162,7 +162,7 @@ func (s *Scaled) measureTrip(trip time.Duration) {
 	s.trip += (trip.Seconds() - s.trip) / s.TripSmoothing
 }
 
-// judge decides what the outcome of a request of the present phase means. It
+// judge acts on the outcome of a request that was sent in the current phase. It
 // reports whether it has set the rate.
 func (s *Scaled) judge(now, sent time.Duration, throttled bool) bool {
 	switch {
@@ -178,7 +178,7 @@ func (s *Scaled) judge(now, sent time.Duration, throttled bool) bool {
 	return true
 }
 
-// ripe reports whether it is time to look although nothing is wrong.
+// ripe reports whether a look is due although there is no reason for a cut.
 func (s *Scaled) ripe(now time.Duration) bool {
 	after := s.ProbeAfter
 	if s.odds >= s.MostOdds {
@@ -187,9 +187,9 @@ func (s *Scaled) ripe(now time.Duration) bool {
 	return now-s.since > after
 }
 
-// unused reports whether the start has raised the rate far above what the
-// callers send: it is not the reason for throttling, and to raise it further
-// would not show the limit.
+// unused reports whether the start has raised the rate far above what the callers
+// send. Then the rate is not the reason for throttling, and a higher one would not
+// show the limit.
 func (s *Scaled) unused() bool {
 	return s.phase == starting && s.sure() && s.rate >= s.SlowStart && s.rate >= 0.97*s.FastestGrowth*s.meter.Rate()
 }
@@ -248,8 +248,8 @@ func (s *Scaled) throttledAt(sent time.Duration) float64 {
 	}
 	switch {
 	case s.sure():
-		// However often it is throttled within one measurement, the rate does
-		// not fall far below what the service accepts.
+		// No matter how many requests are throttled within one measurement, the
+		// rate does not fall far below what the service accepts.
 		return max(limit, min(s.meter.Rate(), s.limit))
 	case s.denied >= s.Denials: // everything is throttled, for longer than a measurement
 		return limit * s.DeniedBeta
@@ -257,8 +257,8 @@ func (s *Scaled) throttledAt(sent time.Duration) float64 {
 	return limit
 }
 
-// sure reports whether the measured rate is one to rely on: the last
-// measurement counted enough, and those before it agree.
+// sure reports whether the measured rate is reliable: the last measurement counted
+// enough outcomes, and agrees with the earlier ones.
 func (s *Scaled) sure() bool {
 	return s.meter.counted >= s.ManyOutcomes && math.Abs(s.meter.newest/s.meter.rate-1) <= s.Steady
 }
@@ -282,8 +282,8 @@ func (s *Scaled) cut(now time.Duration, limit float64) {
 	s.fresh, s.suspicion = outcomes{}, 0
 }
 
-// alone reports whether the rate of this client alone decides when it is
-// throttled, because that is always the same rate.
+// alone reports whether only this client's rate decides when it is throttled,
+// because it has always been throttled at the same rate.
 func (s *Scaled) alone() bool { return s.alike >= s.Agreements }
 
 // curve returns the rate of the curve at a time since the last cut.
@@ -304,8 +304,8 @@ func (s *Scaled) curve(at time.Duration) float64 {
 	return s.limit * (1 + s.Step*steps*steps*steps)
 }
 
-// follow sets the rate to that of the curve. A caller who sends little does not
-// earn an ever higher rate.
+// follow sets the rate to that of the curve. The rate of a caller that sends little
+// does not grow without bound.
 func (s *Scaled) follow(now time.Duration) {
 	rate := s.curve(now)
 	if most := s.MostUnused * s.meter.Rate(); rate > most {
@@ -314,8 +314,8 @@ func (s *Scaled) follow(now time.Duration) {
 	s.rate = max(rate, s.limits.MinRate)
 }
 
-// double raises the rate during the start: twice as much after each doubling,
-// and not before the outcomes of the last one are known.
+// double raises the rate during the start. Each doubling takes long enough for the
+// outcomes of the last one to be known.
 func (s *Scaled) double(elapsed time.Duration) {
 	period := max(s.Doubling.Seconds(), 2*s.trip, s.PerDoubling/s.rate)
 	rate := s.rate * math.Exp2(min(elapsed.Seconds()/period, 1))

@@ -2,75 +2,75 @@ package pacing
 
 import "time"
 
-// Tuning are the constants of [Scaled]. docs/ALGORITHM.md says what they are
-// good for, and docs/decisions/scaled-pacing.md why they have these values.
-// The program bench/pacing measures other values.
+// Tuning has the constants of [Scaled]. docs/ALGORITHM.md explains what they do,
+// and docs/decisions/scaled-pacing.md why they have these values. The program
+// bench/pacing measures other values.
 type Tuning struct {
 	// Recovery after a cut.
 	RiseTime      float64 // seconds until the rate is back at the limit, at least
 	RiseTrips     float64 // round trips that are added to it
 	LongestRise   float64 // seconds, without the round trips
 	LongestSparse float64 // seconds: the longest recovery that a high share of throttling causes
-	Sparse        float64 // seconds at 1/s, by the square of the rate: the same by the rate
-	Predictable   float64 // seconds at 1/s, by the square of the rate: the recovery where the limit is predictable
-	UsualShare    float64 // of responses throttled, in a fleet of clients
+	Sparse        float64 // the same limit at a rate of 1/s; it falls with the square of the rate
+	Predictable   float64 // seconds of recovery at 1/s if the limit is predictable; they fall with the square of the rate
+	UsualShare    float64 // share of responses that is throttled in a fleet of clients
 	ShareMemory   float64 // responses over which the share is smoothed
 
 	// Search for a higher limit.
 	Step          float64       // of the limit, after the first SearchTime, and 8 and 27 times that after two and three
 	SearchTime    float64       // seconds
-	SearchAlone   float64       // the same where the limit is predictable
-	Back          float64       // the rate is back at the limit from this part of it on
-	Agreement     float64       // two limits are the same within this part
-	Agreements    int           // so many of them make the limit predictable
-	MostUnused    float64       // times the measured rate
-	ManyOutcomes  int           // make a measurement that a cut can rely on
-	Steady        float64       // the last measurement is within this part of those before it
-	Denials       int           // cuts in a row between which nothing is accepted, until the cuts are deeper
-	DeniedBeta    float64       // fraction of the limit that such a cut leaves, apart from the usual one
-	BurstSeconds  float64       // tokens saved up, in seconds at the present rate
-	LongestTrip   time.Duration // a longer one counts as this
+	SearchAlone   float64       // the same if the limit is predictable
+	Back          float64       // fraction of the limit at which the rate counts as back
+	Agreement     float64       // largest difference of limits that agree, as a fraction
+	Agreements    int           // how many limits in a row must agree to make the limit predictable
+	MostUnused    float64       // highest rate, as a multiple of the measured rate
+	ManyOutcomes  int           // outcomes in a measurement that a cut can rely on
+	Steady        float64       // largest deviation of such a measurement from earlier ones, as a fraction
+	Denials       int           // cuts in a row between which nothing is accepted, before the cuts are deeper
+	DeniedBeta    float64       // fraction of the limit that such a cut leaves, on top of the usual one
+	BurstSeconds  float64       // capacity of the bucket, in seconds at the current rate
+	LongestTrip   time.Duration // longer round trips count as this
 	TripSmoothing float64       // round trips over which their mean is smoothed
 
 	// Start.
 	Doubling      time.Duration // time in which the rate doubles, at least
 	PerDoubling   float64       // requests in that time, at least
 	SlowStart     float64       // requests per second that are tried whatever is measured
-	FastestGrowth float64       // times the measured rate
-	StartShare    float64       // of responses throttled, that the start takes for usual
+	FastestGrowth float64       // highest rate above that, as a multiple of the measured rate
+	StartShare    float64       // share of throttled responses that the start takes for usual
 	StartExcess   float64       // share of throttling above StartShare that the start takes for overload
-	StartEnough   float64       // log of the odds of that which ends the start
+	StartEnough   float64       // log odds of an overload that end the start
 
 	// Cuts where a share is throttled at any rate, the background.
 	Excess           float64       // share of throttling above the background that cuts
 	FalseAlarm       float64       // seconds: about how often chance may cut the rate
-	ProbeAfter       time.Duration // until the rate is lowered although nothing is wrong
+	ProbeAfter       time.Duration // until a look without a cut
 	SureAfter        time.Duration // the same when the background has the highest odds
-	Low              float64       // a rate below this part of the limit shows the background
-	Below            float64       // a share below this part of the background lowers it at any rate
+	Low              float64       // below this fraction of the limit, throttling corrects the background
+	Below            float64       // a share below this fraction of the background corrects it at any rate
 	BackgroundMemory float64       // responses over which the background is smoothed, at least
-	MemorySeconds    float64       // the same, in seconds at the present rate
-	MostLearned      float64       // times the share that was found first
-	MostOdds         float64       // the highest log of the odds
+	MemorySeconds    float64       // the same, in seconds at the current rate
+	MostLearned      float64       // highest background, as a multiple of the share that was found first
+	MostOdds         float64       // highest log odds
 
 	// The search for a background.
-	NoLuck         float64 // so many throttled responses in a row do not stay away by luck
+	NoLuck         float64 // expected number of throttled responses whose absence is not luck
 	Fall           float64 // the rate fell by this factor below what was accepted
-	HighShare      float64 // or so much is throttled
-	ManyFallen     int     // of so many responses
-	MostBackground float64 // share; a higher one is a limit below the rate
-	HoldAt         float64 // fraction of the limit that a look leaves
-	Fewer          float64 // times fewer throttled responses show that there is none
-	ForBackground  float64 // log of the odds that finds a background
-	AgainstIt      float64 // the same, below 0, that rejects it
-	Guard          float64 // times more throttled responses show a limit below the rate
-	MostGuard      float64 // share: the same, at most
-	GuardEnough    float64 // log of the odds of that which ends a look
-	MostShown      float64 // log of the odds that one look shows, at most
+	HighShare      float64 // or this share is throttled
+	ManyFallen     int     // of this many responses
+	MostBackground float64 // highest share; a higher one means that the limit is below the rate
+	HoldAt         float64 // fraction of the limit to which a look lowers the rate
+	Fewer          float64 // without a background, a look has this many times fewer throttled responses
+	ForBackground  float64 // log odds at which a background is accepted
+	AgainstIt      float64 // log odds, below 0, at which it is rejected
+	Guard          float64 // if the limit is below the rate, a look has this many times more throttled responses
+	MostGuard      float64 // highest share of throttled responses for Guard
+	GuardEnough    float64 // log odds of a limit below the rate that end a look
+	MostShown      float64 // highest log odds that one look shows
 	LookTime       float64 // seconds
-	LeastLook      float64 // responses in a look
-	LeastShown     float64 // log of the odds that it is expected to show
-	Sunk           float64 // a rate that fell by this factor looks in any case
+	LeastLook      float64 // fewest responses in a look
+	LeastShown     float64 // lowest log odds that a look is expected to show
+	Sunk           float64 // a rate that fell by this factor gets a look in any case
 }
 
 // DefaultTuning returns the constants that [NewScaled] sets.

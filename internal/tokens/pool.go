@@ -2,16 +2,12 @@ package tokens
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// ErrTooFew is returned when there are too few tokens and none are expected.
-var ErrTooFew = errors.New("tokens: there are too few")
 
 // A Pool is a bucket of whole tokens, of which most are lent: they come back
 // when the loan has ended well. Tokens may come back with time too. Without
@@ -164,7 +160,7 @@ func (p *Pool) Await(ctx context.Context, n int) error {
 }
 
 // AwaitLoan is Await for tokens that may come back: with time, or from loans. It
-// returns ErrTooFew if neither can bring any, and when no caller in line got
+// returns ErrQuotaExceeded if neither can bring any, and when no caller in line got
 // tokens for a minute.
 func (p *Pool) AwaitLoan(ctx context.Context, n int) error {
 	w := p.join(n)
@@ -172,7 +168,7 @@ func (p *Pool) AwaitLoan(ctx context.Context, n int) error {
 		wait, ok := p.expect(w)
 		if !ok {
 			p.leave(w)
-			return ErrTooFew
+			return ErrQuotaExceeded
 		}
 		timer := time.NewTimer(wait)
 		select {

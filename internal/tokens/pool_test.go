@@ -45,17 +45,17 @@ func TestPoolLine(t *testing.T) {
 			time.Sleep(time.Second)
 			p.EndLoan(5, false)
 			p.EndLoan(5, false)
-		}, ends{end(0, time.Second, ErrTooFew), end(1, time.Second, ErrTooFew), end(2, time.Second, ErrTooFew), end(3, 10*time.Second, gone)}},
+		}, ends{end(0, time.Second, ErrQuotaExceeded), end(1, time.Second, ErrQuotaExceeded), end(2, time.Second, ErrQuotaExceeded), end(3, 10*time.Second, gone)}},
 		{"with time", 1, func(p *Pool) {
 			p.EndLoan(5, false)
 			p.EndLoan(5, false)
 		}, ends{end(0, 5*time.Second, nil), end(1, 10*time.Second, nil), end(3, 10*time.Second, gone), end(2, 15*time.Second, nil)}},
 		{"too long", 0, func(*Pool) { time.Sleep(2 * time.Minute) },
-			ends{end(3, 10*time.Second, gone), end(0, time.Minute, ErrTooFew), end(1, time.Minute, ErrTooFew), end(2, time.Minute, ErrTooFew)}},
+			ends{end(3, 10*time.Second, gone), end(0, time.Minute, ErrQuotaExceeded), end(1, time.Minute, ErrQuotaExceeded), end(2, time.Minute, ErrQuotaExceeded)}},
 		{"too slow", .01, func(p *Pool) {
 			p.EndLoan(5, false)
 			p.EndLoan(5, false)
-		}, ends{end(0, 0, ErrTooFew), end(1, 0, ErrTooFew), end(2, 0, ErrTooFew), end(3, 10*time.Second, gone)}},
+		}, ends{end(0, 0, ErrQuotaExceeded), end(1, 0, ErrQuotaExceeded), end(2, 0, ErrQuotaExceeded), end(3, 10*time.Second, gone)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ type Request struct {
 	Returned int     `json:"returned"` // retry tokens
 	Asked    int     `json:"asked"`
 	Held     int     `json:"held"`
-	Counted  int     `json:"counted"` // what the store has recorded as held, in HeldWindow
+	Counted  int     `json:"counted"` // what the store has recorded as held
 
 	Gate    float64 `json:"gate"`    // until the end of a Retry-After
 	Said    string  `json:"said"`    // limits that the service announced; "" means none
@@ -43,12 +43,11 @@ type Request struct {
 
 // A Last is the part of a reply that a process repeats in its next request.
 type Last struct {
-	Epoch      string  `json:"epoch"`  // changes when the key is made again; "" in a first request
-	Window     float64 `json:"window"` // in which the share and the part are counted
-	Share      float64 `json:"share"`  // this process's part of the rate
-	Part       float64 `json:"part"`   // of a fair share that this process wants, at most 1
-	HeldWindow float64 `json:"heldWindow"`
-	Credit     float64 `json:"credit"` // slots of the process's fair part that it has not had
+	Epoch  string  `json:"epoch"`  // changes when the key is made again; "" in a first request
+	Now    float64 `json:"now"`    // of the store's clock
+	Share  float64 `json:"share"`  // this process's part of the rate
+	Part   float64 `json:"part"`   // of a fair share that this process wants, at most 1
+	Credit float64 `json:"credit"` // slots of the process's fair part that it has not had
 }
 
 // A Law is the rate of all processes, and what another leader needs to know of
@@ -84,7 +83,6 @@ type Reply struct {
 
 	Last
 
-	Now float64 `json:"now"` // of the store's clock
 	Law
 	Members float64 `json:"members"`
 	Leader  bool    `json:"leader"` // this process finds the rate

@@ -1,0 +1,70 @@
+package awsconfig
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// A Value is the value of a setting. It is zero if nothing sets it.
+type Value struct {
+	Text        string // without white space at its ends; "" means not set, unless a line continues it
+	From        string // such as "/home/me/.aws/config [profile p] retry_mode"
+	ContinuedAt int    // the number of the line that continues Text, which no setting allows; 0 means none
+}
+
+// FirstSet returns the first of the values that is set, or the zero Value.
+func FirstSet(values ...Value) Value {
+	for _, v := range values {
+		if v.IsSet() {
+			return v
+		}
+	}
+	return Value{}
+}
+
+// IsSet reports whether the setting has a value.
+func (v Value) IsSet() bool { return v.Text != "" || v.ContinuedAt != 0 }
+
+// Is reports whether the value is the word, in any case of its ASCII letters.
+// strings.EqualFold would also match the long s of "ſtandard" with an s.
+func (v Value) Is(word string) bool {
+	if v.ContinuedAt != 0 || len(v.Text) != len(word) {
+		return false
+	}
+	for i := range len(word) {
+		if lowerASCII(v.Text[i]) != lowerASCII(word[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// MustBe returns the error of a value that is not allowed.
+func (v Value) MustBe(allowed string) error {
+	continued := ""
+	if v.ContinuedAt != 0 {
+		continued = fmt.Sprintf(" and goes on in line %d, which is indented", v.ContinuedAt)
+	}
+	return fmt.Errorf("awsretry: %s is %s%s; it must be %s", v.From, quoted(v.Text), continued, allowed)
+}
+
+func lowerASCII(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + ('a' - 'A')
+	}
+	return c
+}
+
+// quoted returns s in quotes for an error message, cut to a readable length.
+func quoted(s string) string {
+	const limit = 80
+	if len(s) <= limit {
+		return strconv.Quote(s)
+	}
+	end := limit
+	for end > limit-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return fmt.Sprintf("%q… (%d bytes)", s[:end], len(s))
+}
