@@ -43,11 +43,12 @@ type Request struct {
 
 // A Last is the part of a reply that a process repeats in its next request.
 type Last struct {
-	Epoch  string  `json:"epoch"`  // changes when the key is made again; "" in a first request
-	Now    float64 `json:"now"`    // of the store's clock
-	Share  float64 `json:"share"`  // this process's part of the rate
-	Part   float64 `json:"part"`   // of a fair share that this process wants, at most 1
-	Credit float64 `json:"credit"` // slots of the process's fair part that it has not had
+	Epoch    string  `json:"epoch"`    // changes when the key is made again; "" in a first request
+	Now      float64 `json:"now"`      // of the store's clock
+	Renewals float64 `json:"renewals"` // of the key so far
+	Share    float64 `json:"share"`    // this process's part of the rate
+	Part     float64 `json:"part"`     // of a fair share that this process wants, at most 1
+	Credit   float64 `json:"credit"`   // slots of the process's fair part that it has not had
 }
 
 // A Law is the rate of all processes, and what another leader needs to know of
