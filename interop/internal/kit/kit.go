@@ -22,8 +22,8 @@ import (
 	"example.com/awsretry"
 )
 
-// TakesLong skips a test that takes more than five seconds with -short, as make
-// test has it. make check runs it.
+// TakesLong skips a test that takes more than five seconds with -short. make
+// check runs it.
 func TakesLong(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
