@@ -23,8 +23,8 @@ import (
 	"example.com/awsretry/internal/wait"
 )
 
-// TakesLong skips a test that takes more than five seconds with -short, as make
-// test has it. make check runs it.
+// TakesLong skips a test that takes more than five seconds with -short. make
+// check runs it.
 func TakesLong(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
