@@ -13,15 +13,16 @@ import (
 	"example.com/awsretry/deliveryqueue/internal/ownfault"
 )
 
-// transports has a Transport for each policy. A Transport remembers connections
-// on which an attempt timed out, so that the next attempt does without them.
+// transports has a Transport for each policy. A Transport keeps track of
+// connections on which an attempt timed out, so that the next attempt does not use
+// them.
 type transports struct {
 	mu       sync.Mutex
 	byPolicy map[string]*delivery.Transport
 }
 
-// maxTransports limits how many policies are remembered. When there would be
-// more, all are forgotten.
+// maxTransports limits how many policies are stored. When there would be more, all
+// are forgotten.
 const maxTransports = 1024
 
 // transport returns the Transport of a stored delivery.
@@ -50,8 +51,8 @@ func (q *Queue) transport(stored unread) *delivery.Transport {
 // are retried.
 type guardedBase struct{ http.RoundTripper }
 
-// guarded returns a Base that may panic as a guardedBase. That of net/http does
-// not.
+// guarded returns a Base that may panic as a guardedBase. The Transport of net/http
+// does not panic.
 func guarded(base http.RoundTripper) http.RoundTripper {
 	switch base.(type) {
 	case nil, *http.Transport:
@@ -72,7 +73,7 @@ func (b guardedBase) RoundTrip(req *http.Request) (resp *http.Response, err erro
 	}()
 	resp, err = b.RoundTripper.RoundTrip(req)
 	if ownfault.Is(err) {
-		err = &ownfault.Error{Err: errors.New(err.Error())} // without the type that makes it permanent
+		err = &ownfault.Error{Err: errors.New(err.Error())} // drops the type that makes it permanent
 	}
 	return resp, err
 }
@@ -122,7 +123,7 @@ func (q *Queue) beginning(resp *http.Response) []byte {
 		return nil
 	}
 	begin := make([]byte, beginningSize)
-	n, _ := io.ReadFull(resp.Body, begin) // what came before an error is kept
+	n, _ := io.ReadFull(resp.Body, begin) // bytes before an error are kept
 	return begin[:n]
 }
 

@@ -21,9 +21,9 @@ import (
 
 var benchBody = strings.Repeat("x", 1<<10)
 
-// A load is a store with deliveries or, to compare with, River's bare jobs, whose
-// arguments are as long and which do nothing. The tests' PostgreSQL does not sync
-// to disk; SQLite does.
+// A load is a store with deliveries or, for comparison, with River's bare jobs,
+// which have arguments of the same length and do nothing. The tests' PostgreSQL
+// does not sync to disk; SQLite does.
 type load struct {
 	q       *Queue
 	done    *atomic.Int64 // jobs
@@ -31,7 +31,7 @@ type load struct {
 	start   func() (stop func())
 }
 
-// newDeliveries returns deliveries to so many endpoints.
+// newDeliveries returns deliveries to that many endpoints.
 func newDeliveries(t testing.TB, store string, config Config, endpoints int) load {
 	t.Helper()
 	var done atomic.Int64
@@ -93,8 +93,9 @@ func startBare(t testing.TB, q *Queue, done *atomic.Int64) (stop func()) {
 	return func() { check(t, r.Stop(context.Background())) }
 }
 
-// onEachLoad runs a benchmark with deliveries, and bare. DELIVERYQUEUE_WAITING=n
-// makes n more wait before, and then all are for one endpoint.
+// onEachLoad runs a benchmark with deliveries and with bare jobs. With
+// DELIVERYQUEUE_WAITING=n, n other deliveries wait in the store, and all are for
+// one endpoint.
 func onEachLoad(b *testing.B, config Config, f func(*testing.B, load)) {
 	waiting, _ := strconv.Atoi(os.Getenv("DELIVERYQUEUE_WAITING"))
 	endpoints := 50

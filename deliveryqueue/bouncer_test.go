@@ -10,8 +10,8 @@ import (
 )
 
 // Through PgBouncer in transaction mode, everything works with
-// default_query_exec_mode=exec. Notifications do not arrive, so that deliveries
-// wait for a poll.
+// default_query_exec_mode=exec. Notifications do not arrive, so deliveries wait for
+// a poll.
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	direct := newPostgres(t)

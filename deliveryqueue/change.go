@@ -14,8 +14,8 @@ import (
 type change struct {
 	ID int64 `json:"id"`
 
-	// Key is the delivery's. A store that was put back at an older state gives IDs
-	// out again.
+	// Key is the delivery's. A store that was restored to an older state assigns
+	// IDs again.
 	Key string `json:"key"`
 
 	// Attempt is River's count when the attempt began, which is one higher if
@@ -33,7 +33,7 @@ type change struct {
 	silent bool // not for OnOutcome, because no attempt was made
 }
 
-// priority is that of all jobs.
+// priority is the priority of all jobs.
 const priority = 2
 
 // end returns the change of a job to a final state.
@@ -57,15 +57,15 @@ func again(job *rivertype.JobRow, rec record, delay time.Duration) *change {
 
 // keyOf returns the key of a job's delivery, or "" if the row is damaged.
 func keyOf(job *rivertype.JobRow) string {
-	m, _ := readMetadata(job.Metadata) // which the row may lack
+	m, _ := readMetadata(job.Metadata) // the row may have none
 	return m.Head.Key
 }
 
-// A committed is what became of a job.
+// A committed is the state of a job after a change.
 type committed struct {
 	state      rivertype.JobState
 	next, done storedTime
-	alone      sql.NullInt64 // until when its endpoint is left alone
+	alone      sql.NullInt64 // until when its endpoint gets no attempts
 }
 
 // outcome returns the delivery after the change.
@@ -80,11 +80,11 @@ func (c *change) outcome(row committed) Delivery {
 	return d
 }
 
-// settle commits changes of jobs that are still those of the same deliveries,
-// and returns those that it made, by ID. Unless the delivery succeeded, it does
+// settle commits changes of jobs that still belong to the same deliveries, and
+// returns the changes that it made, by ID. Unless the delivery succeeded, it does
 // not change a job that is no longer running or that another process has taken
-// over; a late success wins over dead. A job that was canceled during the
-// attempt does not run again.
+// over; a late success overrides dead. A job that was canceled during the attempt
+// does not run again.
 func (s *store) settle(ctx context.Context, changes []*change) (map[int64]committed, error) {
 	for _, c := range changes {
 		if !c.Final {

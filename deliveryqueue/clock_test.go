@@ -24,7 +24,7 @@ func withClock(t *testing.T, ahead time.Duration) string {
 }
 
 // A process whose clock is wrong delivers at the same times as the others, and
-// takes over no attempt that is being made.
+// takes over no attempt in progress.
 func TestClockOfTheStore(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{-time.Hour, time.Hour} {
@@ -56,7 +56,7 @@ func TestClockOfTheStore(t *testing.T) {
 	}
 }
 
-// A deadline is a time of the store's clock.
+// A deadline is a time on the store's clock.
 func TestClockOfAJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := time.Now().Add(time.Hour)
@@ -68,7 +68,7 @@ func TestClockOfAJob(t *testing.T) {
 	})
 }
 
-// River makes nothing available by the clock of the process that leads.
+// River makes nothing available by the clock of the leading process.
 func TestRiverSchedulesNothing(t *testing.T) {
 	t.Parallel()
 	end := newEndpoint(t, 200)
@@ -84,10 +84,10 @@ func TestRiverSchedulesNothing(t *testing.T) {
 	end.check(t, 1)
 }
 
-// A sweep repeats what was under way in a process that died, unless it was
-// canceled, and makes available what is due soon. What a process whose clock is
-// ahead has enqueued is due at once, but no retry is, as River makes it available
-// if the clock of the process that leads is ahead.
+// A sweep repeats the attempts that were in progress in a process that died, unless
+// they were canceled, and makes available what is due soon. What a process whose
+// clock is ahead has enqueued is due at once. A retry is not, although River makes
+// it available if the clock of the leading process is ahead.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -130,7 +130,7 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// underWay returns the job of a delivery as a worker has it.
+// underWay returns the job of a delivery as a worker gets it.
 func underWay(t *testing.T, q *Queue, id int64, attempt int) *rivertype.JobRow {
 	t.Helper()
 	return &rivertype.JobRow{
@@ -143,9 +143,9 @@ func settle(t *testing.T, q *Queue, changes ...*change) {
 	must[map[int64]committed](t)(q.store.settle(t.Context(), changes))
 }
 
-// The outcome of an attempt that another process has taken over changes
-// nothing, and neither does that of another delivery: a store that was put back
-// at an older state gives IDs out again.
+// The outcome of an attempt that another process has taken over changes nothing,
+// and neither does the outcome of another delivery: a store that was restored to an
+// older state assigns IDs again.
 func TestOutcomeThatIsTooLate(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -168,7 +168,7 @@ func TestOutcomeThatIsTooLate(t *testing.T) {
 				t.Errorf("after the outcome of attempt %d: %+v", tt.attempt, d)
 			}
 		}
-		// But an endpoint that has it has it, whoever sent it.
+		// But a success counts, whichever process sent it.
 		delivered := end(underWay(t, q, id, 1), rivertype.JobStateCompleted, record{Attempts: 8})
 		for _, tt := range []struct {
 			state string

@@ -18,7 +18,7 @@ import (
 type Config struct {
 	Base    http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
 	Workers int               // attempts that Run makes at the same time; 0: 200
-	MaxBody int64             // the longest body that Enqueue takes, in bytes; 0: 256 KiB, as at Amazon SNS
+	MaxBody int64             // the longest body that Enqueue accepts, in bytes; 0: 256 KiB, as at Amazon SNS
 
 	// AttemptTimeout bounds each attempt, up to the end of its response. It also
 	// determines when the process of an attempt counts as dead, so use one value
@@ -26,33 +26,33 @@ type Config struct {
 	// the longer attempts of the others. 0: 15 s, as at Amazon SNS.
 	AttemptTimeout time.Duration
 
-	// PerEndpoint is the most attempts that Run makes at the same time for one
+	// PerEndpoint is how many attempts Run makes at the same time at most for one
 	// endpoint, the URL's scheme and host. The endpoints also share the workers
 	// fairly, by the time that each of them uses: the next free worker is for the
 	// endpoint that used the least time recently, and a quarter of the workers is
-	// kept for endpoints that used less than the mean. 0: a tenth of Workers or, if
-	// fewer than eight endpoints were used recently, an equal part of three quarters
-	// of Workers.
+	// reserved for endpoints that used less than the mean. 0: a tenth of Workers
+	// or, if fewer than eight endpoints were used recently, an equal part of three
+	// quarters of Workers.
 	PerEndpoint int
 
-	// RetryStatus reports whether a response with this status is retried, as that
-	// of a delivery.Transport does; webhook.RetryStatus adds 408 and 425. nil: 429
-	// and 5xx are retried, as at Amazon SNS.
+	// RetryStatus reports whether a response with this status is retried, like the
+	// RetryStatus of a delivery.Transport; webhook.RetryStatus adds 408 and 425.
+	// nil: 429 and 5xx are retried, as at Amazon SNS.
 	RetryStatus func(status int) bool
 
-	// MaxRetryAfter is the longest Retry-After that is obeyed: no attempt at the
-	// endpoint, of any delivery, begins before. A longer one counts as this. 0: 1
-	// hour, which is also the most; negative: Retry-After is ignored.
+	// MaxRetryAfter limits a Retry-After, before whose end no attempt at the
+	// endpoint begins, of any delivery. A longer one counts as MaxRetryAfter. 0: 1
+	// hour, which is also the maximum; negative: Retry-After is ignored.
 	MaxRetryAfter time.Duration
 
 	// DisableAfter disables an endpoint when every attempt at it has failed for
 	// this long. Its deliveries then wait, except for one attempt in 5 minutes,
-	// which their policies do not count unless it fails for good. A success
-	// enables the endpoint, and Resume does. 0: endpoints are not disabled.
+	// which their policies do not count unless it fails for good. A success or
+	// Resume enables the endpoint. 0: endpoints are not disabled.
 	DisableAfter time.Duration
 
-	// OnDisabled is called with an endpoint that is disabled, and with the time of
-	// the first failure. If the process dies, it may not be called. It occupies a
+	// OnDisabled is called when an endpoint is disabled, with the time of the
+	// first failure. If the process dies, it may not be called. It occupies a
 	// worker. nil: not called.
 	OnDisabled func(endpoint string, since time.Time)
 
@@ -140,7 +140,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// withDefaults returns c with every default filled in.
+// withDefaults returns c with every default set.
 func (c Config) withDefaults() Config {
 	c.AttemptTimeout = cmp.Or(c.AttemptTimeout, defaultAttemptTimeout)
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)

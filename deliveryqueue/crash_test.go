@@ -15,9 +15,9 @@ import (
 // crashing is how many processes TestCrash has at the same time.
 const crashing = 3
 
-// No delivery is lost when processes that enqueue and work are killed, and what is
-// delivered twice is at most what was under way.
-// DELIVERYQUEUE_KILLS=1000 kills so many on each store, which takes some minutes.
+// No delivery is lost when processes that enqueue and work are killed, and at most
+// the attempts in progress are delivered twice. DELIVERYQUEUE_KILLS=1000 kills that
+// many processes on each store, which takes some minutes.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	kills := crashing

@@ -79,8 +79,8 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// A row that cannot be read becomes a dead letter, and so does one with more
-// attempts than are possible. The others go on.
+// A row that cannot be read becomes a dead letter, and so does one with an
+// impossible number of attempts. The others continue.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -101,7 +101,7 @@ func TestPoison(t *testing.T) {
 		for _, endpoint := range []string{`""`, `7`, `null`, `{"a": 1}`} {
 			poison = append(poison, `metadata = jsonb_set(metadata, `+fmt.Sprintf(path, endpoint)+`)`)
 		}
-		if q.store.sqlite { // which takes what is not JSON, and any text as a time
+		if q.store.sqlite { // it accepts invalid JSON, and any text as a time
 			poison = append(poison, `args = 'not JSON'`,
 				`metadata = 'not JSON', state = 'running', attempted_at = `+q.store.after(`-3600`))
 			setJob(t, q, good, `created_at = 'yesterday'`)

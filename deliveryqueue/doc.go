@@ -1,9 +1,9 @@
 // Package deliveryqueue keeps deliveries in a store, so that they outlive the
-// process: what a [delivery.Transport] holds in a goroutine for an hour, six
-// hours or 23 days is here a row in an SQLite file or a PostgreSQL database.
+// process. A [delivery.Transport] keeps a delivery in a goroutine for an hour, six
+// hours or 23 days; here it is a row in an SQLite file or a PostgreSQL database.
 // The store is a River job queue (github.com/riverqueue/river). Each attempt is
 // one run of its job, made by [delivery.Transport.Attempt], and the policy's
-// schedule says when the job runs next.
+// schedule determines when the job runs next.
 //
 // # Guarantees
 //
@@ -20,9 +20,9 @@
 // stop that cuts attempts off, and of a store that accepts no writes for longer
 // than a worker waits.
 //
-// Exactly once needs the endpoint's help: each attempt of a delivery has the
-// same Idempotency-Key header. An endpoint that remembers the keys for as long
-// as the policy runs can ignore repetitions.
+// Exactly once needs the endpoint's help: each attempt of a delivery has the same
+// Idempotency-Key header. An endpoint that stores the keys for as long as the
+// policy runs can ignore repetitions.
 //
 // The order of deliveries is not guaranteed: each has its own schedule.
 //

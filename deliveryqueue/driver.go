@@ -35,8 +35,8 @@ func (e fairExecutor) Begin(ctx context.Context) (riverdriver.ExecutorTx, error)
 
 type unscheduled struct{ riverdriver.ExecutorTx }
 
-// JobSchedule does nothing: the process that leads would call it with the time of
-// its own clock, and sweep does the same by the store's.
+// JobSchedule does nothing: the leading process would call it with the time of its
+// own clock, and sweep does the same by the store's clock.
 func (unscheduled) JobSchedule(
 	context.Context, *riverdriver.JobScheduleParams,
 ) ([]*riverdriver.JobScheduleResult, error) {
@@ -50,7 +50,7 @@ func (e fairExecutor) JobGetAvailable(
 	return &riverdriver.JobGetAvailableResult{Jobs: jobs}, err
 }
 
-// A listener tells the fetcher of PostgreSQL's notifications of new jobs.
+// A listener passes PostgreSQL's notifications of new jobs to the fetcher.
 type listener struct {
 	riverdriver.Listener
 	*fetcher

@@ -12,26 +12,27 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// The processes share what they know of an endpoint in a row of the store: when
-// its throttle has the next turn (next_at), until when it is left alone, for its
-// Retry-After or the next probe (alone_until), and how its last attempts ended.
-// An endpoint without a row has none of these.
+// The processes share what they know about an endpoint in a row of the store: when
+// its throttle has the next turn (next_at), until when it gets no attempts because
+// of its Retry-After or before the next probe (alone_until), and how its last
+// attempts ended. An endpoint without a row has none of these.
 
 const (
 	// tooLate is the longest time after its turn at which an attempt may be
 	// made.
 	tooLate = 250 * time.Millisecond
 
-	// longestHold is the longest time until a turn, and for which an endpoint is
-	// left alone. A time farther ahead means that the clock was set back.
+	// longestHold is the longest time until a turn, and the longest time without
+	// attempts at an endpoint. A time farther ahead means that the clock was set
+	// back.
 	longestHold = time.Hour
 
-	// early is how long before its turn a delivery is taken, which then waits in a
+	// early is how long before its turn a delivery is taken. It then waits in a
 	// worker.
 	early = 30 * time.Millisecond
 
-	// longestWait is the longest wait for a turn in a worker, of an attempt that
-	// missed one because the store is slow.
+	// longestWait is the longest wait for a turn in a worker, for an attempt that
+	// missed its turn because the store is slow.
 	longestWait = 9 * time.Second
 )
 
@@ -59,8 +60,8 @@ func (q *Queue) awaitTurn(
 		if !taken {
 			return false, nil
 		}
-		// When the store read its clock is not known: from its reply on, the wait is
-		// too long rather than too short.
+		// It is unknown when the store read its clock. Counted from its reply, the
+		// wait is too long rather than too short.
 		if wait = next; wait-time.Since(asked) >= -tooLate {
 			break
 		}
@@ -79,7 +80,7 @@ func (s *store) takeTurn(
 	ctx context.Context, endpoint string, perSecond int, ahead time.Duration,
 ) (wait time.Duration, taken bool, err error) {
 	interval := time.Second / time.Duration(perSecond)
-	// The turn is where the time until now is the interval ago.
+	// The statement sets next_at to the turn plus the interval.
 	err = s.db.QueryRowContext(ctx, s.query(fmt.Sprintf(`
 		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, per_second) VALUES ($1, %[1]s + $2, 0, $3)
 		ON CONFLICT (endpoint) DO UPDATE SET per_second = $3,
@@ -93,8 +94,8 @@ func (s *store) takeTurn(
 	return wait * time.Microsecond, err == nil, err
 }
 
-// takeProbe takes the next probe of a disabled endpoint if its time has come. It
-// reports true too if the endpoint is no longer disabled.
+// takeProbe takes the next probe of a disabled endpoint if it is due. It also
+// reports true if the endpoint is no longer disabled.
 func (s *store) takeProbe(ctx context.Context, endpoint string, interval time.Duration) (taken bool, err error) {
 	result, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
 		UPDATE deliveryqueue_endpoint SET alone_until = CASE WHEN disabled_at > 0 THEN %[1]s + $2 ELSE alone_until END
@@ -107,7 +108,7 @@ func (s *store) takeProbe(ctx context.Context, endpoint string, interval time.Du
 	return n > 0, err
 }
 
-// leaveAlone keeps attempts from the endpoint for a while.
+// leaveAlone prevents attempts at the endpoint for a while.
 func (s *store) leaveAlone(ctx context.Context, endpoint string, wait time.Duration) error {
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
 		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, alone_until) VALUES ($1, 0, 0, %[1]s + $2)
@@ -117,8 +118,8 @@ func (s *store) leaveAlone(ctx context.Context, endpoint string, wait time.Durat
 	return err
 }
 
-// setHealth notes whether an attempt to the endpoint failed. One that did not
-// enables the endpoint.
+// setHealth records whether an attempt at the endpoint failed. A success enables
+// the endpoint.
 func (s *store) setHealth(ctx context.Context, endpoint string, failed bool) error {
 	since, health := `0`, `failing_since = 0, disabled_at = 0, alone_until = CASE WHEN own.disabled_at > 0 THEN 0 ELSE own.alone_until END`
 	if failed {
@@ -132,9 +133,9 @@ func (s *store) setHealth(ctx context.Context, endpoint string, failed bool) err
 	return err
 }
 
-// disable disables the endpoint if every attempt has failed for so long, until a
-// probe does not. It reports whether it was this process that did, and since
-// when they failed.
+// disable disables the endpoint, until a probe succeeds, if every attempt has
+// failed for that long. It reports whether this process disabled it, and since when
+// the attempts failed.
 func (s *store) disable(
 	ctx context.Context, endpoint string, failing, probe time.Duration,
 ) (since time.Time, disabled bool, err error) {
@@ -149,14 +150,15 @@ func (s *store) disable(
 	return time.UnixMicro(at), err == nil, err
 }
 
-// A success is the last one of an endpoint, in the store's Unix microseconds.
+// A success is the last success of an endpoint, in the store's Unix microseconds.
 type success struct {
 	Endpoint string `json:"endpoint"`
 	At       int64  `json:"at"`
 }
 
-// noteSuccesses clears what another process noted of endpoints before a success
-// that it did not see, and notes once a day that they are used.
+// noteSuccesses clears failures that other processes recorded before these
+// successes, which they did not see, and records once a day that the endpoints are
+// used.
 func (s *store) noteSuccesses(ctx context.Context, all []success) error {
 	raw, err := json.Marshal(all)
 	if err != nil {
@@ -176,8 +178,8 @@ func (s *store) noteSuccesses(ctx context.Context, all []success) error {
 	return err
 }
 
-// forget deletes the rows of endpoints that were not used for long and for which
-// no delivery waits, runs or is dead.
+// forget deletes the rows of endpoints that were not used for long and have no
+// delivery that waits, runs or is dead.
 func (s *store) forget(ctx context.Context) error {
 	has := func(index, condition string) string {
 		return fmt.Sprintf(`EXISTS (SELECT 1 FROM %s WHERE %s AND %s = deliveryqueue_endpoint.endpoint)`,
@@ -190,8 +192,8 @@ func (s *store) forget(ctx context.Context) error {
 	return err
 }
 
-// keepEndpoint is how long what is known of an endpoint outlives its last
-// success, or the first failure after it.
+// keepEndpoint is how long the row of an endpoint is kept after its last success,
+// or after the first failure since then.
 const keepEndpoint = 30 * 24 * time.Hour
 
 // greatest returns the name of the SQL function.
@@ -202,14 +204,14 @@ func (s *store) greatest() string {
 	return `GREATEST`
 }
 
-// aloneUntil returns the SQL expression of when a job's endpoint is no longer left
-// alone, or NULL.
+// aloneUntil returns the SQL expression of when attempts at a job's endpoint are
+// allowed again, or NULL.
 func (s *store) aloneUntil() string {
 	return fmt.Sprintf(`(SELECT own.alone_until FROM deliveryqueue_endpoint AS own
 		WHERE own.endpoint = %s AND own.alone_until BETWEEN %[2]s AND %[2]s + %[3]d)`, s.endpoint(), s.micros(), longestHold.Microseconds())
 }
 
-// later returns the later one of a time and one in Unix microseconds.
+// later returns the later one of a time and a time in Unix microseconds.
 func later(t time.Time, micros sql.NullInt64) time.Time {
 	if other := time.UnixMicro(micros.Int64); micros.Valid && other.After(t) {
 		return other
@@ -226,7 +228,7 @@ func (s *store) micros() string {
 	return `(extract(epoch from now()) * 1000000)::bigint`
 }
 
-// A clock tells the store's time, from its time when the job was fetched.
+// A clock computes the store's time from its time when the job was fetched.
 type clock struct{ store, process time.Time }
 
 func clockOf(job *rivertype.JobRow) clock {

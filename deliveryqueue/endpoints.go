@@ -15,11 +15,11 @@ import (
 // An Endpoint is an origin to which deliveries are sent: a scheme, a host and a
 // port.
 type Endpoint struct {
-	URL                    string // such as https://example.com; the port is there unless it is the scheme's own
+	URL                    string // such as https://example.com; with the port unless it is the scheme's default
 	Waiting, Running, Dead int    // deliveries
 
-	Oldest   time.Time // when the oldest that waits was enqueued; zero: none waits
-	Failing  time.Time // since when every attempt has failed; zero: the last did not
+	Oldest   time.Time // when the oldest waiting delivery was enqueued; zero: none waits
+	Failing  time.Time // since when every attempt has failed; zero: the last one succeeded
 	Disabled time.Time // since when only probes are sent, because of Config.DisableAfter; zero: it is not disabled
 	Paused   time.Time // since when no attempt is made, because of Pause; zero: it is not paused
 
@@ -30,7 +30,7 @@ type Endpoint struct {
 
 // Endpoints returns the endpoints that have deliveries waiting, running or dead,
 // and those that are failing, disabled or paused, in the order of their URLs. A
-// million deliveries take about half a second, during which the work goes on.
+// million deliveries take about half a second, during which the work continues.
 func (q *Queue) Endpoints(ctx context.Context) ([]Endpoint, error) {
 	all, err := q.store.endpoints(ctx)
 	return all, errorOf("Endpoints", err)
@@ -104,8 +104,8 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 	return all, nil
 }
 
-// countQuery returns the statement that counts the jobs that meet a condition,
-// which is that of an index or, if that is "", of few jobs.
+// countQuery returns the statement that counts the jobs that meet a condition. It
+// must be the condition of the index or, if index is "", one that few jobs meet.
 func (s *store) countQuery(index, condition string) string {
 	return fmt.Sprintf(`SELECT %[1]s, state, count(*), min(id) FROM %[2]s WHERE %[3]s GROUP BY %[1]s, state`,
 		s.endpoint(), s.jobsBy(index), condition) // without the index, SQLite would read the rows
@@ -136,9 +136,9 @@ func (s *store) setOldest(ctx context.Context, byURL map[string]*Endpoint, oldes
 
 // Pause makes the deliveries to an endpoint wait, in all processes, until Resume.
 // Attempts in progress end as usual. endpoint is a scheme and host, such as
-// https://example.com; it need not be known yet. A delivery whose deadline passes
+// https://example.com; it need not have been used. A delivery whose deadline passes
 // during the pause becomes a dead letter after Resume. A process that opened the
-// store with an older version of this package does not know of the pause.
+// store with an older version of this package ignores the pause.
 func (q *Queue) Pause(ctx context.Context, endpoint string) error {
 	name, err := parseEndpoint(endpoint)
 	if err == nil {

@@ -136,7 +136,7 @@ func TestNextKnowsRetryAfter(t *testing.T) {
 }
 
 // An endpoint that fails for long is disabled: its deliveries wait, and their
-// policies do not go on, until a probe succeeds.
+// policies do not continue, until a probe succeeds.
 func TestDisableAfter(t *testing.T) {
 	t.Parallel()
 	const limit = 200 * time.Millisecond
@@ -183,7 +183,8 @@ func TestDisableAfter(t *testing.T) {
 	}
 }
 
-// What is taken of an endpoint that was disabled since it was looked at is a probe.
+// A delivery that is taken from an endpoint that was disabled since the last look
+// is a probe.
 func TestDisabledSinceTheLook(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -202,13 +203,13 @@ func TestDisabledSinceTheLook(t *testing.T) {
 	})
 }
 
-// A probe that the endpoint refuses for good is a dead letter, and Resume enables
-// the endpoint.
+// A probe that the endpoint refuses for good becomes a dead letter, and Resume
+// enables the endpoint.
 func TestProbeIsRefused(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		end := newEndpoint(t, 404)
-		q := open(t, store, Config{DisableAfter: time.Microsecond, PerEndpoint: 1}) // one fails after the other
+		q := open(t, store, Config{DisableAfter: time.Microsecond, PerEndpoint: 1}) // they fail one after another
 		q.timing.probe = 50 * time.Millisecond
 		for range 4 {
 			enqueue(t, q, post(t, end.URL, "hello"), Options{})
@@ -226,7 +227,7 @@ func TestProbeIsRefused(t *testing.T) {
 	})
 }
 
-// A success clears what another process noted before it.
+// A success clears failures that another process recorded before it.
 func TestSuccessBesideAFailure(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -240,7 +241,8 @@ func TestSuccessBesideAFailure(t *testing.T) {
 		if endpoints(t, q)[end.URL].Failing.IsZero() {
 			t.Error("it is not failing")
 		}
-		// An attempt's time is that of its fetch and what it took, so it may be early.
+		// An attempt's time is the time of its fetch plus its duration, so it may
+		// be early.
 		execute(t, q.store.db, `UPDATE deliveryqueue_endpoint SET failing_since = failing_since - 60000000`)
 		close(end.hold)
 		waitFor(t, q, Stats{Delivered: 1})
@@ -248,8 +250,8 @@ func TestSuccessBesideAFailure(t *testing.T) {
 	})
 }
 
-// What is known of an endpoint that is not used is forgotten, apart from a Pause
-// and, while it has deliveries, that it fails.
+// The row of an unused endpoint is deleted, unless the endpoint is paused or, while
+// it has deliveries, failing.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {

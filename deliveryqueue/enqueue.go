@@ -32,23 +32,24 @@ type Options struct {
 	// the process that enqueues. 0: at once. It must not be negative.
 	Delay time.Duration
 
-	// Deadline is when the delivery is given up: no attempt begins later. It becomes
-	// a dead letter with the reason "deadline" as soon as its policy has no attempt
-	// before that, or when its endpoint is no longer left alone. The zero time: the
-	// policy ends it. Enqueue returns an error for one after the year 33658.
+	// Deadline is the time after which no attempt begins. The delivery becomes a
+	// dead letter with the reason "deadline" as soon as its policy has no attempt
+	// before the deadline, or when its endpoint may get attempts again. The zero
+	// time: the policy ends the delivery. Enqueue returns an error for a time after
+	// the year 33658.
 	Deadline time.Time
 }
 
 // crashLimit is how often a process may die during the attempts of a delivery
-// before that becomes a dead letter.
+// before the delivery becomes a dead letter.
 const crashLimit = 1000
 
 // Enqueue stores a delivery durably and returns its ID. It reads and closes the
 // request's body. The error is a [*BodyTooLargeError] if the body is longer
 // than Config.MaxBody. The request's context is not used.
 //
-// After an error of ctx or of the connection to the store, the delivery may be
-// stored. Enqueue returns an error if the SQLite file was deleted or replaced
+// After an error of ctx or of the connection to the store, the delivery may have
+// been stored. Enqueue returns an error if the SQLite file was deleted or replaced
 // while it was open. Enqueue waits up to 5 s for an SQLite file that others have
 // locked, even if ctx ends earlier.
 func (q *Queue) Enqueue(ctx context.Context, req *http.Request, o Options) (int64, error) {
@@ -105,9 +106,9 @@ type Item struct {
 
 // EnqueueMany is like Enqueue for all items in one transaction: it stores all of
 // them or, if it returns an error, none. It returns their IDs in the same order,
-// and closes the bodies of all requests. In SQLite, nobody else can write during the
-// transaction, so enqueue at most some thousands at a time: 100,000 may take
-// a minute.
+// and closes the bodies of all requests. In SQLite, nobody else can write during
+// the transaction, so enqueue at most a few thousand at a time: 100,000 may take a
+// minute.
 func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) {
 	var all []river.InsertManyParams
 	var fault error

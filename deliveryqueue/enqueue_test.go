@@ -71,7 +71,7 @@ func TestEnqueueRefuses(t *testing.T) {
 	wantStats(t, q, Stats{})
 }
 
-// encodeAndRead returns what is stored of a delivery, and its key.
+// encodeAndRead returns the stored form of a delivery, and its key.
 func encodeAndRead(t *testing.T, req *http.Request, o Options) (stored unread, key string) {
 	t.Helper()
 	q := &Queue{config: Config{}.withDefaults()}
@@ -129,10 +129,10 @@ func TestEnqueueTx(t *testing.T) {
 	})
 }
 
-// begin begins a transaction on a connection of the test's own.
+// begin begins a transaction on the test's own connection.
 func begin(t *testing.T, q *Queue, store string) (tx any, commit, rollback func() error) {
 	t.Helper()
-	if q.store.sqlite { // as the page says
+	if q.store.sqlite { // as docs/DELIVERYQUEUE.md says
 		_, options, _ := strings.Cut(readPage(t, "../docs/DELIVERYQUEUE.md"), "file:deliveries.db?")
 		options, _, _ = strings.Cut(options, `"`)
 		own := must[*sql.Tx](t)(connect(t, "sqlite", "file:"+store+"?"+options).Begin())
@@ -211,7 +211,7 @@ func TestDelayAndDeadline(t *testing.T) {
 	bad.check(t, 1)
 }
 
-// The retries of the fixed policies come back from the store.
+// The store returns the retries of the fixed policies.
 func TestPolicyInTheStore(t *testing.T) {
 	t.Parallel()
 	two := 2

@@ -49,8 +49,8 @@ func newStore() (store string, remove func()) {
 	return filepath.Join(dir, "deliveries.db"), func() { os.RemoveAll(dir) }
 }
 
-// A delivery is stored, and then worked until the endpoint takes it. In a
-// program, Run usually gets a context of signal.NotifyContext.
+// A delivery is stored, and then attempted until the endpoint accepts it. In a
+// program, Run usually gets a context from signal.NotifyContext.
 func Example() {
 	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
@@ -180,7 +180,7 @@ func seal(keys ...[]byte) (seal, open func([]byte) ([]byte, error), err error) {
 	return seal, open, nil
 }
 
-// The key is replaced while requests wait that the old one has sealed.
+// The key is replaced while requests wait that the old key has sealed.
 func ExampleConfig_seal() {
 	old, current := make([]byte, 32), make([]byte, 32) // in a program, from where it keeps its secrets
 	_, _ = rand.Read(old)

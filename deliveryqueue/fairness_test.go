@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// slowness is what an endpoint does before it responds, or instead.
+// slowness is what an endpoint does before, or instead of, a response.
 var slowness = map[string]func(w http.ResponseWriter, r *http.Request){
 	"hang":       hang,
 	"take 0.5 s": take(500 * time.Millisecond),
@@ -47,16 +47,17 @@ func take(d time.Duration) func(http.ResponseWriter, *http.Request) {
 	}
 }
 
-// A crowd is so many endpoints of which some are slow.
+// A crowd is a number of endpoints, some of which are slow.
 type crowd struct {
 	slow int
 	how  string
 }
 
-// Endpoints that are slow do not hold up the others, and go on when they are
-// quick. DELIVERYQUEUE_FIFTY=10m tries it for so long on each store, with three
-// processes (or DELIVERYQUEUE_PROCESSES) and 100,000 deliveries that wait, and
-// compares it with a store in which none is slow. Each crowd has at least 10 s.
+// Slow endpoints do not hold up the others, and continue when they are quick again.
+// DELIVERYQUEUE_FIFTY=10m runs the test for that long on each store, with three
+// processes (or DELIVERYQUEUE_PROCESSES) and 100,000 waiting deliveries, and
+// compares it with a store in which no endpoint is slow. Each crowd takes at least
+// 10 s.
 func TestSlowEndpoints(t *testing.T) {
 	t.Parallel()
 	text := os.Getenv("DELIVERYQUEUE_FIFTY")
@@ -97,7 +98,7 @@ func testSlow(t *testing.T, store string, waiting int, crowds []crowd, span time
 			slow = append(slow, end)
 		}
 		backlog(t, q, waiting)
-		if q.store.sqlite { // what that wrote is not to be written again during the span
+		if q.store.sqlite { // so that no checkpoint of these writes falls into the span
 			execute(t, q.store.db, "PRAGMA wal_checkpoint(TRUNCATE)")
 		}
 		for range endpoints - crowd.slow {
@@ -140,8 +141,7 @@ func testSlow(t *testing.T, store string, waiting int, crowds []crowd, span time
 		if crowd.slow == 0 {
 			alone = p99
 		}
-		// A poll more or less is not what this is about, nor a busy machine, nor
-		// the race detector.
+		// The limits allow for another poll, a busy machine and the race detector.
 		limit := time.Second
 		if alone > 0 {
 			limit = max(2*alone, defaultPollInterval)

@@ -7,19 +7,19 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// River takes the jobs that are due in the order of their times, so that one
-// endpoint with many would hold all workers. A fetcher is in the place of
-// River's query: it reads which endpoints have deliveries that are due, and takes
-// of each what the ledger allots it.
+// River takes due jobs in the order of their times, so one endpoint with many
+// deliveries would occupy all workers. A fetcher replaces River's query: it reads
+// which endpoints have deliveries that are due, and takes from each what the ledger
+// allots it.
 
 // A fetcher takes deliveries for the workers of a Run.
 type fetcher struct {
 	store   *store
 	ledger  *ledger
-	poll    time.Duration   // between two looks at the store
+	poll    time.Duration   // between two polls of the store
 	running context.Context // of Run
 
-	asked signal // something may be due that was not before
+	asked signal // something new may be due
 
 	// River fetches once at a time.
 	cursor string    // the endpoint after which the next look begins
@@ -44,19 +44,18 @@ func (s signal) give() {
 	}
 }
 
-// leave notes that an attempt has ended.
+// leave records that an attempt has ended.
 func (f *fetcher) leave(job int64) {
 	if f.ledger.leave(job, time.Now()) {
 		f.asked.give()
 	}
 }
 
-// longestFetch is how long River waits at most before it sees that its queue is
-// paused.
+// longestFetch is how long River takes at most to notice that its queue is paused.
 const longestFetch = 100 * time.Millisecond
 
-// fetch takes deliveries for the workers that are free. It waits for some,
-// because River would ask again at once.
+// fetch takes deliveries for the free workers. It waits for some, because River
+// would call it again at once.
 func (f *fetcher) fetch(ctx context.Context, client string) ([]*rivertype.JobRow, error) {
 	for end := time.Now().Add(longestFetch); f.running.Err() == nil; {
 		left, wait := time.Until(end), time.Until(f.next)
@@ -121,14 +120,14 @@ const (
 	// mostLooked is about how many endpoints a look reads.
 	mostLooked = 1000
 
-	// mostLately is of how many deliveries that have become due lately the endpoints
-	// are read besides, if there are more.
+	// mostLately is the number of deliveries that became due recently whose
+	// endpoints are also read, if there are more endpoints.
 	mostLately = 500
 )
 
-// choose returns the endpoints to take deliveries of. It reads all that have
-// some. If these are too many, it reads those of new deliveries and of retries,
-// and continues with the others after those of the last look.
+// choose returns the endpoints to take deliveries from. It reads all that have
+// some. If these are too many, it reads those of new deliveries and of retries, and
+// continues with the others after those of the last look.
 func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 	var all []candidate
 	seen := make(map[string]bool)
@@ -165,7 +164,7 @@ func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 		switch whole := len(page) < size; {
 		case whole && (upTo != "" || f.cursor == ""):
 			chosen := f.ledger.allot(all, time.Now())
-			if len(chosen) > 0 { // of equals, the next come first
+			if len(chosen) > 0 { // among equal ones, the next come first
 				f.cursor = chosen[len(chosen)-1].Endpoint
 			}
 			return chosen, nil

@@ -44,9 +44,9 @@ func plan(t *testing.T, q *Queue, statement string, params ...any) string {
 	return strings.Join(steps, "\n")
 }
 
-// An outcome is committed in the same time however many deliveries wait: SQLite
-// finds the job by its number. It counts the endpoints in the order of the
-// indexes. PostgreSQL chooses by the statistics of its tables.
+// Committing an outcome takes the same time however many deliveries wait: SQLite
+// finds the job by its number. It counts the endpoints in the order of the indexes.
+// PostgreSQL plans by the statistics of its tables.
 func TestOutcomeIsCommittedByNumber(t *testing.T) {
 	t.Parallel()
 	q := open(t, newSQLite(t), Config{})
@@ -62,8 +62,7 @@ func TestOutcomeIsCommittedByNumber(t *testing.T) {
 	}
 }
 
-// A fetch goes by its index, also where PostgreSQL's statistics know of no job
-// that is available.
+// A fetch uses its index, even if PostgreSQL's statistics show no available job.
 func TestFetchUsesItsIndex(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -89,7 +88,7 @@ func TestFetchUsesItsIndex(t *testing.T) {
 	})
 }
 
-// River learns in time that its queue is paused, also if a look takes longer than
+// River notices in time that its queue is paused, even if a look takes longer than
 // Config.PollInterval.
 func TestSlowLooks(t *testing.T) {
 	t.Parallel()
@@ -103,7 +102,8 @@ func TestSlowLooks(t *testing.T) {
 	}
 }
 
-// A look goes over so many endpoints at most, and the next one goes on from there.
+// A look reads a bounded number of endpoints, and the next one continues from
+// there.
 func TestManyEndpoints(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long with the race detector; make test runs it without")
@@ -131,8 +131,8 @@ func TestManyEndpoints(t *testing.T) {
 	}
 }
 
-// However many endpoints are paused, a new delivery is not later by more than
-// Config.PollInterval than without them, also one of another process.
+// However many endpoints are paused, a new delivery, also of another process, is
+// later than without them by at most Config.PollInterval.
 func TestManyPausedEndpoints(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long with the race detector; make test runs it without")
@@ -157,7 +157,7 @@ func TestManyPausedEndpoints(t *testing.T) {
 			return late[len(late)/2]
 		}
 		without := median()
-		execute(t, q.store.db, "DELETE FROM river_job") // which backlog copies
+		execute(t, q.store.db, "DELETE FROM river_job") // backlog copies the rows
 		enqueue(t, q, post(t, "http://seed.test", "x"), Options{})
 		backlog(t, q, 20_000)
 		object := `jsonb_build_object`

@@ -52,7 +52,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// postgres is shared by the tests of the package, with a database each.
+// postgres is shared by the tests of the package. Each test has its own database.
 var postgres struct {
 	once      sync.Once
 	server    *storetest.Server
@@ -117,11 +117,11 @@ var (
 	readySQLite []byte
 )
 
-// stores are the kinds of stores, with how a new one is made.
+// stores has, for each kind of store, a function that makes a new one.
 var stores = map[string]func(testing.TB) string{"SQLite": newSQLite, "PostgreSQL": newPostgres}
 
-// onEach runs a test on each kind of store, because its statements differ. What
-// does not depend on them is tested on SQLite.
+// onEach runs a test on each kind of store, because their statements differ. Tests
+// that do not depend on the statements use SQLite.
 func onEach(t *testing.T, f func(t *testing.T, store string)) {
 	t.Helper()
 	for name, new := range stores {
@@ -280,8 +280,8 @@ type got struct {
 	uri    string
 }
 
-// An endpoint responds with one status after the other, and then always with
-// the last one. Status 1 is a response that never comes.
+// An endpoint responds with one status after another, and then always with the last
+// one. Status 1 means that it never responds.
 type endpoint struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -341,7 +341,7 @@ func (e *endpoint) check(t testing.TB, want int) {
 	}
 }
 
-// respond changes what comes next.
+// respond changes the next statuses.
 func (e *endpoint) respond(status int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

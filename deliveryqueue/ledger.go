@@ -6,54 +6,55 @@ import (
 	"time"
 )
 
-// A ledger divides the workers of a process among the endpoints. What it divides
-// fairly is the workers' time, in use now and lately:
+// A ledger divides the workers of a process among the endpoints. It divides the
+// workers' time fairly, both current and recent:
 //
-//   - The next free worker goes to the waiting endpoint that took the least.
-//   - A quarter of the workers is kept for the endpoints below the mean, of those
-//     that wait or have workers: the less an endpoint took, the more of these it
-//     may have. One at the mean or above has none of them.
-//   - A new endpoint counts as one at half the mean until its first attempt ends.
+//   - The next free worker goes to the waiting endpoint that took the least time.
+//   - A quarter of the workers is reserved for the endpoints below the mean, among
+//     those that wait or have workers: the less time an endpoint took, the more of
+//     the reserved workers it may have. An endpoint at the mean or above gets none.
+//   - A new endpoint counts as half the mean until its first attempt ends.
 //   - An endpoint has at most Config.PerEndpoint workers at a time.
 //
-// So how many endpoints are slow, how slow, and why, makes no difference to the
-// others. Each process goes by its own workers.
+// So it makes no difference to the others how many endpoints are slow, how slow,
+// and why. Each process considers only its own workers.
 type ledger struct {
 	workers, kept int
 	perEndpoint   int           // 0: see most
-	lately        time.Duration // in which what was taken decays by e
+	lately        time.Duration // the time in which taken time decays by a factor of e
 
 	mu       sync.Mutex
 	attempts map[int64]running // in progress, by job
 	busy     int               // workers
 	accounts map[string]*account
-	full     bool // a delivery is due for which there was no room
+	full     bool // there was no room for a delivery that is due
 
 	// successes are the last ones of the endpoints since flush, in the store's Unix
 	// microseconds.
 	successes map[string]int64
 }
 
-// An account is what an endpoint has of the workers, and had.
+// An account is an endpoint's current and recent use of the workers.
 type account struct {
 	attempts int     // in progress
-	seconds  float64 // that it took of the workers up to at, decayed
+	seconds  float64 // of the workers' time that it took up to at, decayed
 	at       time.Time
 	known    bool // an attempt has ended
 	health   health
 }
 
-// A health is what the last attempts say of an endpoint.
+// A health is what the last attempts show about an endpoint.
 type health struct {
-	failing  time.Time // since when every attempt has failed; zero: the last did not
-	disabled bool      // only a probe is sent now and then
+	failing  time.Time // since when every attempt has failed; zero: the last one succeeded
+	disabled bool      // only probes are sent, now and then
 }
 
 const (
 	shortestLately = 10 * time.Minute
 
-	// The time that counts is long beside that of an attempt, so that an endpoint
-	// whose attempts hang does not seem to take little while it waits for the next.
+	// The time that counts is much longer than an attempt, so that an endpoint
+	// whose attempts hang does not seem to take little while it waits for the next
+	// one.
 	latelyTimeouts = 40
 )
 
@@ -70,7 +71,7 @@ func newLedger(c Config) *ledger {
 // taken returns the workers' time in seconds that the endpoint took up to now.
 func (a *account) taken(now time.Time, lately time.Duration) float64 {
 	rest := math.Exp(-float64(max(now.Sub(a.at), 0)) / float64(lately))
-	return a.seconds*rest + float64(a.attempts)*lately.Seconds()*(1-rest) // what it takes meanwhile decays too
+	return a.seconds*rest + float64(a.attempts)*lately.Seconds()*(1-rest) // time taken meanwhile decays, too
 }
 
 // set sets how many attempts are in progress from now on.
@@ -79,8 +80,8 @@ func (a *account) set(attempts int, now time.Time, lately time.Duration) {
 	a.attempts, a.at = attempts, now
 }
 
-// running is the attempts of a job in progress. There may be two for a moment,
-// when the next has begun and the worker of the one before has not returned.
+// running is the attempts of a job in progress. There may briefly be two, when the
+// next one has begun and the worker of the previous one has not returned.
 type running struct {
 	endpoint string
 	n        int
@@ -92,13 +93,13 @@ type candidate struct {
 	N        int    `json:"n"` // deliveries to take
 
 	health health
-	due    bool          // a delivery is due, and the endpoint is not left alone
+	due    bool          // a delivery is due, and the endpoint may get attempts
 	wait   time.Duration // until its throttle's next turn
-	turns  int           // the most deliveries to take now, by its throttle
+	turns  int           // how many deliveries its throttle allows now at most
 }
 
-// allot sets how many deliveries to take of each candidate for the workers that
-// are free, and returns the candidates of which some are taken.
+// allot sets how many deliveries to take from each candidate for the free workers,
+// and returns the candidates from which some are taken.
 func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,8 +160,8 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 	return chosen
 }
 
-// share returns what the endpoint took of the workers, 1 being the mean: what it
-// has now or what it had lately, whichever is more.
+// share returns how much of the workers the endpoint took, relative to the mean:
+// now or recently, whichever is more.
 func (a account) share(meanSeconds, meanAttempts float64) float64 {
 	share := 0.5
 	if a.known {
@@ -175,13 +176,13 @@ func (a account) share(meanSeconds, meanAttempts float64) float64 {
 	return share
 }
 
-// keep returns how many workers are kept from an endpoint with this share.
+// keep returns how many workers an endpoint with this share cannot have.
 func (l *ledger) keep(share float64) int {
 	return int(math.Round(float64(l.kept) * min(share, 1)))
 }
 
 // most returns how many workers one of n endpoints may have. By default, it is a
-// tenth, or more if there are fewer than ten to share them.
+// tenth, or more if fewer than ten endpoints share them.
 func (l *ledger) most(n int) int {
 	if l.perEndpoint > 0 {
 		return l.perEndpoint
@@ -189,7 +190,7 @@ func (l *ledger) most(n int) int {
 	return max(l.workers/10, (l.workers-l.kept)/max(n, len(l.accounts)), 1)
 }
 
-// enter notes that an attempt begins.
+// enter records that an attempt begins.
 func (l *ledger) enter(job int64, endpoint string, h health, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,8 +205,8 @@ func (l *ledger) enter(job int64, endpoint string, h health, now time.Time) {
 	a.health = h
 }
 
-// leave notes that an attempt has ended, and reports whether a delivery waits for
-// its room.
+// leave records that an attempt has ended, and reports whether a delivery waits for
+// a free worker.
 func (l *ledger) leave(job int64, now time.Time) (full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,8 +236,8 @@ func (l *ledger) of(job int64) (h health) {
 	return h
 }
 
-// saw notes whether an attempt failed. It returns the endpoint's health before and
-// after it.
+// saw records whether an attempt failed. It returns the endpoint's health before
+// and after it.
 func (l *ledger) saw(job int64, failed bool, now time.Time) (endpoint string, before, after health) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -255,7 +256,7 @@ func (l *ledger) saw(job int64, failed bool, now time.Time) (endpoint string, be
 	return endpoint, before, a.health
 }
 
-// succeeded notes a success of an attempt, at a time of the store.
+// succeeded records the success of an attempt, at a time of the store.
 func (l *ledger) succeeded(job int64, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,8 +265,8 @@ func (l *ledger) succeeded(job int64, at time.Time) {
 	}
 }
 
-// flush returns the successes since the last call, and forgets the endpoints that
-// have not been used and took little.
+// flush returns the successes since the last call, and forgets endpoints that were
+// not used recently and took little time.
 func (l *ledger) flush(now time.Time) (all []success) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A party is so many endpoints of one kind in a simulation.
+// A party is a number of endpoints of one kind in a simulation.
 type party struct {
 	n        int
 	takes    func() time.Duration // an attempt
@@ -19,7 +19,7 @@ type party struct {
 
 func always(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// A receiver is an endpoint in a simulation. What is counted is of the second half.
+// A receiver is an endpoint in a simulation. Its counts are of the second half.
 type receiver struct {
 	name string
 	party
@@ -92,7 +92,7 @@ func (s *simulation) arrive(r *receiver) {
 	s.after(time.Duration(float64(r.interval)*rand.ExpFloat64()), func() { s.arrive(r) })
 }
 
-// look is what a process does when something may be due.
+// look runs when deliveries may be due.
 func (s *simulation) look(l *ledger) {
 	var due []candidate
 	byName := make(map[string]*receiver)
@@ -139,7 +139,7 @@ func p99(all []*receiver) time.Duration {
 }
 
 // Whatever some of fifty endpoints do, the deliveries to the others begin at once,
-// and the slow ones have what is left, in equal parts.
+// and the slow endpoints share the rest equally.
 func TestLedgerIsFair(t *testing.T) {
 	t.Parallel()
 	const span, quick = 40 * time.Second, 10 * time.Millisecond
@@ -190,7 +190,7 @@ func TestLedgerIsFair(t *testing.T) {
 	}
 }
 
-// More workers, or a longer timeout of attempts that hang, make nobody wait.
+// More workers, or a longer timeout of attempts that hang, make no endpoint wait.
 func TestLedgerWithMore(t *testing.T) {
 	t.Parallel()
 	for _, config := range []Config{
@@ -233,12 +233,13 @@ func allotted(l *ledger, now time.Time, names ...string) (all []int) {
 	return all
 }
 
-// What an attempt takes counts while it is in progress, and decays after it. An
-// endpoint that is not used is forgotten when it does not count any more.
+// The time that an attempt takes counts while the attempt is in progress, and
+// decays afterwards. An unused endpoint is forgotten when its time no longer
+// counts.
 func TestWhatCounts(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	l := newLedger(Config{Workers: 8, PerEndpoint: 8}.withDefaults()) // of which 2 are kept
+	l := newLedger(Config{Workers: 8, PerEndpoint: 8}.withDefaults()) // 2 workers are reserved
 	pass := func(d time.Duration) { now = now.Add(d) }
 	for job, name := range []string{"hangs", "quick", "new"} {
 		l.enter(int64(job), name, health{}, now)
@@ -283,7 +284,7 @@ func TestWhatCounts(t *testing.T) {
 	}
 }
 
-// Half of what is kept is not for new endpoints.
+// Half of the reserved workers are not for new endpoints.
 func TestNewEndpoints(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -324,13 +325,13 @@ func TestAttemptsOfAJobOverlap(t *testing.T) {
 		t.Errorf("%d are busy, of %+v", l.busy, l.accounts["a"])
 	}
 	l.leave(1, now)
-	l.leave(1, now) // River reports a panic of the worker too
+	l.leave(1, now) // River also reports a panic of the worker
 	if got := allotted(l, now, "a"); got[0] == 0 || l.busy != 0 || l.accounts["a"].attempts != 0 || len(l.attempts) != 0 {
 		t.Errorf("afterward %v, %d are busy, of %+v", got, l.busy, l.accounts["a"])
 	}
 }
 
-// An endpoint has the turns of its throttle, and a probe is one.
+// An endpoint gets the turns of its throttle, and a probe counts as one.
 func TestAllotKeepsTurns(t *testing.T) {
 	t.Parallel()
 	l := newLedger(Config{}.withDefaults())

@@ -158,7 +158,7 @@ func (q *Queue) list(ctx context.Context, f Filter, yield func(Delivery, error) 
 	}
 	after, left := int64(0), cmp.Or(f.Limit, math.MaxInt)
 	for {
-		// A page by the filter would be found by sorting all that it selects.
+		// To find a page by the filter, the store would sort all that it selects.
 		size := min(idsAtOnce, left)
 		ids, err := q.store.ids(ctx, q.store.reading, fmt.Sprintf(
 			`SELECT id FROM river_job WHERE %s AND id > %d ORDER BY id LIMIT %d`, where, after, size), params)
@@ -171,7 +171,7 @@ func (q *Queue) list(ctx context.Context, f Filter, yield func(Delivery, error) 
 				return err
 			}
 			for _, d := range page {
-				if f.State != "" && d.State != f.State { // it has changed meanwhile
+				if f.State != "" && d.State != f.State { // it has changed since
 					continue
 				}
 				if !yield(d, nil) {
@@ -262,7 +262,8 @@ func (t *storedTime) Scan(v any) error {
 	return nil
 }
 
-// describe sets the fields that the metadata has, which err says is damaged.
+// describe sets the fields from the metadata. If err is not nil, the metadata is
+// damaged.
 func (d *Delivery) describe(m metadata, err error) {
 	d.Method, d.URL, d.IdempotencyKey = m.Head.Method, m.Head.URL, m.Head.Key
 	d.Attempts, d.Status, d.Err, d.Reason = m.Record.Attempts, m.Record.Status, m.Record.Err, m.Record.Reason
@@ -284,7 +285,7 @@ func (d *Delivery) describe(m metadata, err error) {
 type Stats struct{ Waiting, Running, Delivered, Dead, Canceled int }
 
 // Stats counts the deliveries. It reads an index of all of them: a million take
-// about 0.3 s in SQLite. Ask Empty for whether any are left.
+// about 0.3 s in SQLite. Use Empty to find out whether any are left.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
 	counts := map[State]*int{

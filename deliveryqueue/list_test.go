@@ -51,7 +51,7 @@ func TestListFilters(t *testing.T) {
 	})
 }
 
-// Long reads do not hold up what is enqueued and fetched.
+// Long reads do not delay Enqueue and fetches.
 func TestReadsHoldUpNothing(t *testing.T) {
 	t.Parallel()
 	end := newEndpoint(t, 200)

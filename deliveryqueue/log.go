@@ -22,8 +22,7 @@ func (m *minutely) warn(log func()) {
 	}
 }
 
-// warnings passes what an operator must know to slog.Default, whatever that is
-// at the time.
+// warnings passes what an operator must know to the current slog.Default.
 type warnings struct{}
 
 func (warnings) Enabled(ctx context.Context, level slog.Level) bool {

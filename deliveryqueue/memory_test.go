@@ -10,10 +10,11 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// What waits is in the store: Run holds the bodies of its workers' attempts, and
-// List none. This test does not run beside others, whose memory it would count.
+// Waiting deliveries are only in the store: Run has the bodies of its workers'
+// attempts in memory, and List has none. This test does not run in parallel with
+// others, because it would count their memory.
 func TestMemory(t *testing.T) {
-	const body, n, workers = 256 << 10, 16, 3 // beside one that is kept for another endpoint
+	const body, n, workers = 256 << 10, 16, 3 // and one worker that is reserved for another endpoint
 	var begun atomic.Int64
 	release := make(chan struct{})
 	q := open(t, newSQLite(t), Config{
@@ -49,7 +50,8 @@ func TestMemory(t *testing.T) {
 
 	start(t, q)
 	eventually(t, "the attempts are made", func() bool { return begun.Load() == 1+workers })
-	// A body is there as the row's JSON in base64, as a letter and as a request.
+	// A body is in memory as base64 in the row's JSON, as a letter and as a
+	// request.
 	if held := int64(memory().HeapAlloc) - int64(before.HeapAlloc); held > workers*6*body {
 		t.Errorf("Run holds %d bytes", held)
 	}

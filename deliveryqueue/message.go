@@ -45,8 +45,8 @@ type message struct {
 
 const messageVersion = 1
 
-// fixedPolicies maps names in the store to the policies whose JSON
-// delivery.Parse refuses.
+// fixedPolicies maps names in the store to the policies whose JSON delivery.Parse
+// rejects.
 var fixedPolicies = map[string]func() *delivery.Policy{
 	"aws-managed":      delivery.AWSManaged,
 	"customer-managed": delivery.CustomerManaged,
@@ -100,7 +100,7 @@ type unread struct {
 // ended reports whether no attempt may begin at t.
 func (u unread) ended(t time.Time) bool { return u.deadline != 0 && t.UnixMicro() > u.deadline }
 
-// read decodes and checks what encode wrote beside the head.
+// read decodes and checks what encode wrote in addition to the head.
 func (q *Queue) read(raw []byte, h head) (unread, error) {
 	var m message
 	if err := json.Unmarshal(raw, &m); err != nil {
@@ -127,7 +127,7 @@ func (q *Queue) read(raw []byte, h head) (unread, error) {
 	if err != nil {
 		return unread{}, err
 	}
-	// A sealed request that was moved to another row would be sent for that one.
+	// A sealed request that was moved to another row would be sent for that row.
 	if req.Header.Get(keyHeader) != h.Key || endpointOf(req.URL) != renamed(h.Endpoint) {
 		return unread{}, errors.New("its request is that of another delivery: the key or the endpoint differs from what List shows")
 	}
@@ -259,8 +259,8 @@ var errDialed = errors.New("dialed")
 // asking sends nothing.
 var asking = &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errDialed }}
 
-// refused returns the error with which net/http would refuse to send the
-// request, such as for the name of a header.
+// refused returns the error with which net/http would refuse to send the request,
+// for example because of a header's name.
 func refused(req *http.Request) error {
 	probe := req.Clone(context.Background())
 	probe.Body, probe.ContentLength = nil, 0

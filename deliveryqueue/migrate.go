@@ -40,8 +40,8 @@ const (
 	migratePause = 100 * time.Millisecond
 )
 
-// migrate creates the tables or updates them. Two processes that do so at once
-// may make each other fail, so it tries again.
+// migrate creates the tables or updates them. Two processes that do so at once may
+// make each other fail, so it tries several times.
 func (s *store) migrate(ctx context.Context) error {
 	var err error
 	for range migrateTries {
@@ -89,7 +89,7 @@ func (s *store) addIndexes(ctx context.Context) error {
 		if err := s.db.QueryRowContext(ctx, s.query(exists), name).Scan(&have); err != nil {
 			return err
 		}
-		if have > 0 { // a user who may not create one goes on
+		if have > 0 { // a user that may not create one continues without it
 			continue
 		}
 		if _, err := s.db.ExecContext(ctx,
@@ -105,7 +105,7 @@ func (s *store) updateOwn(ctx context.Context) error {
 	const own = `SELECT COALESCE(max(version), 0) FROM deliveryqueue_schema`
 	var version int
 	if err := s.db.QueryRowContext(ctx, own).Scan(&version); err == nil && version >= schemaVersion {
-		return s.checkVersion(ctx, "deliveryqueue", schemaVersion, own) // a user who may not create tables returns here
+		return s.checkVersion(ctx, "deliveryqueue", schemaVersion, own) // for a user that may not create tables
 	}
 	if _, err := s.db.ExecContext(ctx,
 		`CREATE TABLE IF NOT EXISTS deliveryqueue_schema (version integer PRIMARY KEY)`); err != nil {
@@ -132,7 +132,7 @@ func (s *store) update(ctx context.Context, tx *sql.Tx, own string) error {
 	if err := tx.QueryRowContext(ctx, own).Scan(&version); err != nil {
 		return err
 	}
-	if version >= schemaVersion { // another process was here
+	if version >= schemaVersion { // another process has updated them
 		return nil
 	}
 	for _, statement := range s.ownTables(version) {
@@ -149,8 +149,8 @@ type rename struct {
 	New string `json:"new"`
 }
 
-// renameEndpoints renames endpoints whose port or host was spelled in another way.
-// What is known of both names goes to the new one, which a Pause of either pauses.
+// renameEndpoints renames endpoints whose port or host was spelled differently. It
+// merges what is known about both names. The new name is paused if either was.
 func (s *store) renameEndpoints(ctx context.Context, tx *sql.Tx) error {
 	all, err := s.renames(ctx, tx)
 	if err != nil || len(all) == 0 {
@@ -182,7 +182,7 @@ func (s *store) renameEndpoints(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// renames returns the endpoints in the store that have another name now.
+// renames returns the endpoints in the store that now have another name.
 func (s *store) renames(ctx context.Context, tx *sql.Tx) (all []rename, err error) {
 	err = s.each(ctx, tx, func(rows *sql.Rows) error {
 		var r rename

@@ -47,8 +47,7 @@ func TestTablesOfANewerVersion(t *testing.T) {
 	}
 }
 
-// Open brings the tables of an older version up to date, and what waits in them is
-// delivered.
+// Open updates the tables of an older version, and what waits in them is delivered.
 func TestTablesOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	end := newEndpoint(t, 200)

@@ -27,8 +27,8 @@ func TestEndpointOf(t *testing.T) {
 	}
 }
 
-// Whatever way an origin is spelled, it is one endpoint, also of what an older
-// version stored.
+// However an origin is spelled, it is one endpoint, also in rows of an older
+// version.
 func TestOneOriginIsOneEndpoint(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -83,7 +83,7 @@ func TestOneOriginIsOneEndpoint(t *testing.T) {
 	})
 }
 
-// A Filter's endpoint is checked as that of Pause is.
+// A Filter's endpoint is checked like that of Pause.
 func TestFilterRefuses(t *testing.T) {
 	t.Parallel()
 	q := open(t, newSQLite(t), Config{})

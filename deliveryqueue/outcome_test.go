@@ -14,8 +14,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// responses is a Base that responds with one status after the other, and with a
-// body that has a control character. Status 0 is an error.
+// responses is a Base that responds with one status after another, and with a body
+// that has a control character. Status 0 is an error.
 func responses(statuses ...int) httpfake.Base {
 	var mu sync.Mutex
 	return func(req *http.Request) (*http.Response, error) {
@@ -78,7 +78,7 @@ func TestOnOutcome(t *testing.T) {
 	}
 }
 
-// What changed nothing in the store, because it came too late, is no outcome.
+// A change that was too late to change the store is not an outcome.
 func TestOutcomeThatIsNone(t *testing.T) {
 	t.Parallel()
 	q := open(t, newSQLite(t), Config{OnOutcome: func(d Delivery) { t.Errorf("%+v", d) }})
@@ -124,7 +124,7 @@ func TestLastAttempts(t *testing.T) {
 	}
 }
 
-// A Transport is kept for each policy, but not for any number of them.
+// A Transport is kept for each policy, but only for a bounded number of policies.
 func TestTransports(t *testing.T) {
 	t.Parallel()
 	q := &Queue{config: Config{}.withDefaults()}

@@ -15,9 +15,8 @@ func readPage(t *testing.T, name string) string {
 	return string(must[[]byte](t)(os.ReadFile(name)))
 }
 
-// TestPageIsTested compares docs/DELIVERYQUEUE.md with the code: its Go is in
-// an example, what it says holds names a test, and its times are those of the
-// code.
+// TestPageIsTested compares docs/DELIVERYQUEUE.md with the code: its Go code is in
+// an example, its guarantees name a test, and its times are those in the code.
 func TestPageIsTested(t *testing.T) {
 	t.Parallel()
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
@@ -69,7 +68,7 @@ func TestPageIsTested(t *testing.T) {
 			t.Errorf("the page does not have %q", want)
 		}
 	}
-	if strings.Contains(readPage(t, "go.sum"), "github.com/aws/") { // users get it too
+	if strings.Contains(readPage(t, "go.sum"), "github.com/aws/") { // users would get it, too
 		t.Error("a module of the AWS SDK is needed")
 	}
 }

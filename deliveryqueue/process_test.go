@@ -16,8 +16,7 @@ import (
 	"example.com/awsretry/delivery"
 )
 
-// processEnv is the environment variable with the JSON of the process that work
-// is to be.
+// processEnv is the environment variable with the JSON of the process for work.
 const processEnv = "DELIVERYQUEUE_TEST_PROCESS"
 
 // A process is another process that works a store.

@@ -29,7 +29,7 @@ type timing struct {
 	rescue time.Duration // how long after an attempt must have ended its process counts as dead
 	sweep  time.Duration // between two searches for such attempts
 	probe  time.Duration // between two attempts at a disabled endpoint
-	outage time.Duration // how long the store fails before that is logged, and again each time
+	outage time.Duration // how long the store fails before it is logged, and the interval of further logs
 }
 
 var defaultTiming = timing{

@@ -26,8 +26,8 @@ type head struct {
 }
 
 // endpointOf returns the endpoint of a URL, which is its origin (RFC 6454): in
-// lower case, without the scheme's own port, a full stop at the end of the host,
-// and other spellings of an IP address.
+// lower case, without the scheme's default port and without a full stop at the end
+// of the host, and with one spelling of an IP address.
 func endpointOf(u *url.URL) string {
 	scheme, host := strings.ToLower(u.Scheme), strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -43,7 +43,7 @@ func endpointOf(u *url.URL) string {
 	return scheme + "://" + host + ":" + port
 }
 
-// renamed returns the endpoint that a stored one is now.
+// renamed returns the current name of a stored endpoint.
 func renamed(stored string) string {
 	if u, err := url.Parse(stored); err == nil && u.Hostname() != "" {
 		return endpointOf(u)

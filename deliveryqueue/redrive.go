@@ -176,11 +176,12 @@ func (q *Queue) count(ctx context.Context, f Filter, condition string) (n int, e
 // batchSize is how many deliveries a statement of Redrive and CancelAll changes.
 const batchSize = 5000
 
-// mostDeadlocks is how many deadlocks of a call's statements in a row are an error.
+// mostDeadlocks is how many consecutive deadlocks of a call's statements are an
+// error.
 const mostDeadlocks = 10
 
-// deadlocked reports whether PostgreSQL ended a statement so that another could go
-// on.
+// deadlocked reports whether PostgreSQL ended a statement so that another could
+// continue.
 func deadlocked(err error) bool {
 	var failed *pgconn.PgError
 	return errors.As(err, &failed) && failed.Code == "40P01"
@@ -194,7 +195,7 @@ func (q *Queue) inBatches(ctx context.Context, f Filter, update, condition strin
 		return 0, err
 	}
 	deadlocks := 0
-	for last := int64(0); ; { // what fails again meanwhile is not redriven once more
+	for last := int64(0); ; { // deliveries that fail again meanwhile are not redriven twice
 		batch := batchSize
 		if f.Limit > 0 {
 			batch = min(batch, f.Limit-n)

@@ -48,7 +48,8 @@ func TestRedriveAfterTheDeadline(t *testing.T) {
 	})
 }
 
-// A deadline that cannot be stored is an error, and none that is far has passed.
+// A deadline that cannot be stored is an error, and a distant deadline has not
+// passed.
 func TestDeadlinesThatAreFar(t *testing.T) {
 	t.Parallel()
 	end := newEndpoint(t, 200)

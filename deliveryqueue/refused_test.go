@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A value that the store refuses, in a turn or in an outcome, is the error of one
-// dead letter, and holds up no other delivery.
+// If the store refuses a value, in a turn or in an outcome, one delivery becomes a
+// dead letter with that error, and no other delivery is delayed.
 func TestRefusedByTheStore(t *testing.T) {
 	t.Parallel()
 	end := newEndpoint(t, 200)

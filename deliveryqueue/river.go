@@ -21,8 +21,8 @@ const (
 
 // jobs hides River's type parameter, the driver's transaction, from Queue.
 type jobs interface {
-	// insert inserts jobs in a transaction of the store's, or in one of its own if tx
-	// is nil.
+	// insert inserts jobs in tx, a transaction of the store, or in its own if tx is
+	// nil.
 	insert(ctx context.Context, tx any, all []river.InsertManyParams) ([]*rivertype.JobInsertResult, error)
 	cancel(ctx context.Context, id int64) (*rivertype.JobRow, error)
 	runner(config *river.Config, f *fetcher) (runner, error)

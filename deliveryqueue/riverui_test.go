@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// What River's web UI does to deliveries, which it does by these methods of
-// River's client.
+// What River's web UI does to deliveries. It uses these methods of River's client.
 func TestRiverUI(t *testing.T) {
 	t.Parallel()
 	dies, waits := newEndpoint(t, 503), newEndpoint(t, 503, 200)
@@ -40,7 +39,7 @@ func TestRiverUI(t *testing.T) {
 	eventually(t, "the pause holds", func() bool {
 		before := len(waits.requests())
 		enqueue(t, q, post(t, waits.URL, "hello"), Options{})
-		time.Sleep(2 * longestFetch) // River hears of it in 50 ms
+		time.Sleep(2 * longestFetch) // River is notified within 50 ms
 		return len(waits.requests()) == before
 	})
 	check(t, client.QueueResume(t.Context(), queueName, nil))

@@ -14,8 +14,8 @@ import (
 // fetchCooldown is the least time between two fetches, which themselves wait.
 const fetchCooldown = time.Millisecond
 
-// forever disables River's cleaning and rescuing. River's own value for that,
-// -1, is not accepted by every setting.
+// forever disables River's cleaning and rescuing. Not every setting accepts River's
+// own value for that, -1.
 const forever = 100 * 365 * 24 * time.Hour
 
 // cutOff is how long Run waits for attempts that it canceled.

@@ -73,8 +73,8 @@ type outcome struct {
 	err    error
 }
 
-// commit commits c, perhaps together with others. It returns what became of the
-// job, and whether the change was made.
+// commit commits c, possibly together with others. It returns the job's new state,
+// and whether the change was made.
 func (g *group) commit(ctx context.Context, to settler, c *change) (row committed, made bool, err error) {
 	own := &outcome{change: c}
 	g.mu.Lock()
@@ -82,7 +82,7 @@ func (g *group) commit(ctx context.Context, to settler, c *change) (row committe
 	g.mu.Unlock()
 
 	g.committing <- struct{}{}
-	runtime.Gosched() // others that end now come along
+	runtime.Gosched() // others that end now join the batch
 	defer func() { <-g.committing }()
 	if own.done { // in another caller's batch
 		return own.row, own.made, own.err

@@ -69,7 +69,7 @@ type storeFile struct {
 	info os.FileInfo
 }
 
-// filesOf returns the database and its write-ahead log, which is there while the
+// filesOf returns the database and its write-ahead log, which exists while the
 // database is open.
 func filesOf(name string) []storeFile {
 	var all []storeFile
@@ -81,11 +81,11 @@ func filesOf(name string) []storeFile {
 	return all
 }
 
-// errReplaced is in the error of a store whose file is no longer there. What is
-// written to it is lost.
+// errReplaced is in the error of a store whose file no longer exists. Writes to it
+// are lost.
 var errReplaced = errors.New("was deleted or replaced while it was open; what this process writes would be lost")
 
-// check returns an error if a file of the store is no longer there.
+// check returns an error if a file of the store no longer exists.
 func (s *store) check() error {
 	for _, f := range s.files {
 		info, err := os.Stat(f.path)
@@ -100,7 +100,7 @@ func (s *store) check() error {
 }
 
 // hasKeywords reports whether name is a connection string of libpq, such as
-// host=127.0.0.1 dbname=queue, which would be an odd name of a file.
+// host=127.0.0.1 dbname=queue, which would be an odd file name.
 func hasKeywords(name string) bool {
 	key, _, _ := strings.Cut(strings.TrimSpace(name), "=")
 	switch strings.TrimSpace(key) {
@@ -115,8 +115,8 @@ func hasKeywords(name string) bool {
 const lockWait = 5 * time.Second
 
 func openSQLite(path string, logger *slog.Logger) (store, error) {
-	// SQLite would create a file that everybody can read. Its -wal and -shm
-	// files get the mode of this one.
+	// SQLite would create a file that everybody can read. Its -wal and -shm files
+	// get the mode of this file.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return store{}, err
@@ -140,12 +140,12 @@ func openSQLite(path string, logger *slog.Logger) (store, error) {
 	if err != nil {
 		return store{}, fmt.Errorf("%s: %w", path, err)
 	}
-	db.SetMaxOpenConns(1) // River's way with SQLite, which has one writer at a time
+	db.SetMaxOpenConns(1) // as River does, because SQLite has one writer at a time
 	jobs, err := newJobs(riversqlite.New(db), logger)
 	if err != nil {
 		return store{}, errors.Join(err, db.Close())
 	}
-	options.Del("_txlock") // which is for writers
+	options.Del("_txlock") // it is for writers
 	at.RawQuery = options.Encode()
 	looking, err := sql.Open("sqlite", at.String())
 	if err != nil {
@@ -172,8 +172,8 @@ func openSQLite(path string, logger *slog.Logger) (store, error) {
 var errLocked = fmt.Errorf("others have locked the SQLite file for %v", lockWait)
 
 // insertSoon inserts jobs. In SQLite, it waits for lockWait at most: for the
-// connection, which the statements before hold for as long as they wait for
-// another process, and for that process.
+// connection, which earlier statements use for as long as they wait for another
+// process, and for that process.
 func (s *store) insertSoon(
 	ctx context.Context, all []river.InsertManyParams,
 ) (results []*rivertype.JobInsertResult, err error) {
@@ -209,8 +209,9 @@ func setBusyTimeout(ctx context.Context, conn *sql.Conn, milliseconds int64) err
 	return err
 }
 
-// firstConn opens a connection. Unlike for later ones, SQLite does not wait by
-// itself while another process makes the file a database with a log.
+// firstConn opens a connection. For the first connection, unlike later ones, SQLite
+// does not wait by itself while another process makes the file a database with a
+// log.
 func firstConn(db *sql.DB) (*sql.Conn, error) {
 	ctx := context.Background() // database/sql closes a connection whose statement was interrupted
 	for start := time.Now(); ; time.Sleep(lockWait / 500) {
@@ -253,8 +254,8 @@ func openPostgres(ctx context.Context, name string, logger *slog.Logger) (store,
 	}}, nil
 }
 
-// refuses reports whether err is a store's refusal of a value, which it would
-// refuse again.
+// refuses reports whether err means that the store refused a value, and would
+// refuse it again.
 func refuses(err error) bool {
 	var failed *pgconn.PgError
 	if errors.As(err, &failed) {
@@ -294,8 +295,8 @@ func (s *store) each(ctx context.Context, in querier, f func(*sql.Rows) error, q
 	return rows.Err()
 }
 
-// jobsBy returns the table of jobs, which SQLite is to read by an index, "" for
-// one of its choice.
+// jobsBy returns the table of jobs. SQLite must read it by the index, or by one of
+// its choice if index is "".
 func (s *store) jobsBy(index string) string {
 	if s.sqlite && index != "" {
 		return `river_job INDEXED BY ` + index

@@ -15,7 +15,7 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// A store that is away for a while loses no outcome, and Run finds it again.
+// A store that is unavailable for a while loses no outcome, and Run reconnects.
 func TestStoreGoesAway(t *testing.T) {
 	t.Parallel()
 	q := open(t, newPostgres(t), Config{})
@@ -94,8 +94,8 @@ func TestLockedFile(t *testing.T) {
 	}
 }
 
-// However many wait for a file that another process has locked, each waits for as
-// long as one.
+// However many callers wait for a file that another process has locked, each waits
+// no longer than one would.
 func TestManyWaitForALock(t *testing.T) {
 	t.Parallel()
 	store := newSQLite(t)
@@ -126,9 +126,9 @@ func TestManyWaitForALock(t *testing.T) {
 	}
 }
 
-// River does not write what becomes of a delivery whose outcome or turn the
-// store did not take: its clock is that of the process, and it does not look
-// whether another process has taken the delivery over.
+// River does not write the state of a delivery whose outcome or turn the store did
+// not accept: River uses the process's clock, and does not check whether another
+// process has taken the delivery over.
 func TestRiverDoesNotWrite(t *testing.T) {
 	t.Parallel()
 	end := newEndpoint(t, 200)
@@ -171,7 +171,7 @@ func TestCleaning(t *testing.T) {
 	waitFor(t, q, Stats{Dead: 1})
 }
 
-// A file that is gone takes no deliveries, and Run stops, or does not start.
+// A file that was deleted accepts no deliveries, and Run stops, or does not start.
 func TestFileIsDeleted(t *testing.T) {
 	t.Parallel()
 	end := newEndpoint(t, 200)
@@ -204,7 +204,7 @@ func TestFileIsDeleted(t *testing.T) {
 	}
 }
 
-// A process that only enqueues does not take its own log for deleted after an
+// A process that only enqueues does not mistake its own log for deleted after an
 // Enqueue whose context ended while the file was locked.
 func TestLogIsKept(t *testing.T) {
 	t.Parallel()
@@ -222,8 +222,8 @@ func TestLogIsKept(t *testing.T) {
 	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
 }
 
-// A store that fails for long is logged, and that it is back. Without a Logger
-// that goes to slog.Default, and nothing else.
+// A store that fails for long is logged, and so is its recovery. Without a Logger
+// these records go to slog.Default, and no others.
 func TestOutageIsLogged(t *testing.T) {
 	var log httpfake.Buffer
 	before := slog.Default()
@@ -249,7 +249,7 @@ func TestOutageIsLogged(t *testing.T) {
 	}
 }
 
-// A user of PostgreSQL that cannot make tables can use those that are there.
+// A user of PostgreSQL that cannot create tables can use existing ones.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	store := newPostgres(t)

@@ -9,12 +9,12 @@ import (
 // step is the interval of the sweeps, and how early a job is made available.
 const step = 5 * time.Second
 
-// forgetting is the interval between two deletions of what is no longer used. In
-// SQLite, they would hold up the attempts of all processes.
+// forgetting is the interval between two deletions of unused rows. In SQLite, each
+// deletion delays the attempts of all processes.
 const forgetting = time.Hour
 
 // sweepUntil sweeps until ctx ends, and logs if the store fails for long. It calls
-// end if the store is gone.
+// end if the store no longer exists.
 func (q *Queue) sweepUntil(ctx context.Context, l *ledger, end func(error)) {
 	var failing, logged time.Time // zero: the store works
 	var forgot time.Time
@@ -83,9 +83,9 @@ func (q *Queue) sweep(ctx context.Context) error {
 		WHERE id IN (SELECT id FROM river_job
 			WHERE state IN ('scheduled', 'retryable') AND queue = $1 AND priority IN (1, 2) AND scheduled_at <= %s
 			ORDER BY scheduled_at LIMIT %d %s)`, s.after(fmt.Sprint(step.Seconds())), sweepLimit, skip)
-	// Make due what a process whose clock is ahead has enqueued. Exclude
-	// retries, whose time is by the store's clock: River makes them available
-	// too early if its leader's clock is ahead.
+	// Make due what a process whose clock is ahead has enqueued. Exclude retries,
+	// whose time is by the store's clock: River makes them available too early if
+	// its leader's clock is ahead.
 	ahead := fmt.Sprintf(`
 		UPDATE river_job SET scheduled_at = %s
 		WHERE id IN (SELECT id FROM river_job

@@ -18,9 +18,10 @@ const (
 )
 
 // available returns the SQL condition of the jobs that fetch takes when they are
-// due, and endpoint the expression of a job's endpoint. dueIndex has both. PostgreSQL cannot see through the CASE: by
-// statistics that are a minute old, in which few jobs are available, it would use
-// River's index, and sort all that are available now for each endpoint.
+// due, and endpoint the expression of a job's endpoint. dueIndex has both. The CASE
+// keeps PostgreSQL from using River's index: with statistics that are a minute old,
+// in which few jobs are available, it would sort all jobs that are available now
+// for each endpoint.
 func (s *store) available() string {
 	const condition = `state = 'available' AND queue = '` + queueName + `'`
 	if s.sqlite {
@@ -39,14 +40,14 @@ func (s *store) endpoint() string {
 	return `COALESCE(NULLIF(CAST((` + s.metadata() + `) -> 'delivery' ->> 'endpoint' AS text), ''), '-')`
 }
 
-// due returns the first endpoints after from, and up to upTo unless that is "",
-// that have deliveries, and whether these are due.
+// due returns the first endpoints that have deliveries, after from and up to upTo
+// unless upTo is "", and whether the deliveries are due.
 func (s *store) due(ctx context.Context, from, upTo string, limit int) ([]candidate, error) {
 	return s.candidates(ctx, s.dueQuery(limit), from, upTo)
 }
 
-// dueLately returns the endpoints of the deliveries that have become due lately,
-// or of so many of them.
+// dueLately returns the endpoints of the deliveries that became due recently, of at
+// most limit deliveries.
 func (s *store) dueLately(ctx context.Context, limit int) ([]candidate, error) {
 	return s.candidates(ctx, s.latelyQuery(limit))
 }
@@ -94,7 +95,7 @@ func (s *store) dueQuery(limit int) string {
 		s.endpoint(), s.available(), s.jobsBy(dueIndex), limit, s.candidateColumns())
 }
 
-// latelyQuery returns the statement of dueLately, which goes by River's index.
+// latelyQuery returns the statement of dueLately, which uses River's index.
 func (s *store) latelyQuery(limit int) string {
 	return fmt.Sprintf(`
 		WITH walk (endpoint) AS (SELECT DISTINCT endpoint FROM (
@@ -109,7 +110,7 @@ func (s *store) latelyQuery(limit int) string {
 // walk.
 func (s *store) candidateColumns() string {
 	own := `LEFT JOIN LATERAL (SELECT * FROM deliveryqueue_endpoint AS e WHERE e.endpoint = walk.endpoint LIMIT 1) AS own ON true`
-	if s.sqlite { // which has no LATERAL
+	if s.sqlite { // it has no LATERAL
 		own = `LEFT JOIN deliveryqueue_endpoint AS own ON own.endpoint = walk.endpoint`
 	}
 	return fmt.Sprintf(`
@@ -121,7 +122,7 @@ func (s *store) candidateColumns() string {
 		s.endpoint(), s.available(), own, s.micros(), s.after(`0`), s.jobsBy(dueIndex), s.isLeftAlone())
 }
 
-// isLeftAlone returns the SQL condition of an endpoint's row, own, that no
+// isLeftAlone returns the SQL condition for an endpoint's row, own, under which no
 // delivery is taken.
 func (s *store) isLeftAlone() string {
 	return fmt.Sprintf(`(own.paused_at > 0 OR own.alone_until > %[1]s AND own.alone_until <= %[1]s + %[2]d)`,
@@ -135,8 +136,8 @@ type taken struct {
 	disabled bool // the endpoint
 }
 
-// take takes deliveries that are due. Since due, another process may have
-// disabled an endpoint, or learned that it is to be left alone.
+// take takes deliveries that are due. Since due, another process may have disabled
+// an endpoint, or received a Retry-After from it.
 func (s *store) take(ctx context.Context, of []candidate, client string) (all []taken, err error) {
 	raw, err := json.Marshal(of)
 	if err != nil {
@@ -154,7 +155,7 @@ func (s *store) take(ctx context.Context, of []candidate, client string) (all []
 func (s *store) takeQuery() string {
 	const known = `EXISTS (SELECT 1 FROM deliveryqueue_endpoint AS own WHERE own.endpoint = %s AND %s)`
 	disabled := fmt.Sprintf(known, s.endpoint(), `own.disabled_at > 0`)
-	if s.sqlite { // which has no LATERAL
+	if s.sqlite { // it has no LATERAL
 		return fmt.Sprintf(`
 			WITH RECURSIVE pick (endpoint, n, id, at) AS (
 				SELECT value ->> 'endpoint', value ->> 'n', 0, '' FROM json_each($1) WHERE NOT %[5]s

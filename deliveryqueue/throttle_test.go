@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Turns are an interval apart, none is farther ahead than asked for, and after a
-// break or with the clock set back the next one is now. An attempt whose turn is
-// not near does not wait for it in a worker.
+// Turns are an interval apart, none is farther ahead than requested, and after a
+// break or when the clock was set back the next one is now. An attempt whose turn
+// is not near does not wait for it in a worker.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -57,8 +57,8 @@ func TestThrottleOfManyProcesses(t *testing.T) {
 	must[[]int64](t)(q.EnqueueMany(t.Context(), items))
 	waitFor(t, q, Stats{Delivered: 1 + n})
 	end.check(t, 1+n)
-	// Requests may come late, but never early: on a busy machine the times
-	// between them say nothing.
+	// Requests may arrive late, but never early: on a busy machine the times
+	// between them show nothing.
 	for i, r := range end.requests()[1:] {
 		if took, least := r.at.Sub(begin), time.Duration(i)*time.Second/rate; took < least-5*time.Millisecond {
 			t.Errorf("%d requests in %v, want at least %v", i+1, took, least)

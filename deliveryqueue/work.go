@@ -84,7 +84,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 		// Run stops, or the delivery was canceled.
 		return q.snooze(ctx, job, rec, 0)
 	case probe && a.Class.Retryable() && !stored.ended(clock.now().Add(q.timing.probe)):
-		after.Attempts = rec.Attempts // the policy goes on when the endpoint is back
+		after.Attempts = rec.Attempts // the policy continues when the endpoint has recovered
 		return q.settle(ctx, again(job.JobRow, after, q.timing.probe))
 	case a.Stop == "" && !stored.ended(clock.now().Add(a.Delay)):
 		return q.settle(ctx, again(job.JobRow, after, a.Delay))
@@ -111,7 +111,7 @@ func (q *Queue) fail(ctx context.Context, job *river.Job[args], stored unread, r
 	return q.handOver(ctx, job, stored, rec, a)
 }
 
-// obey leaves the endpoint alone for as long as its Retry-After says.
+// obey prevents attempts at the endpoint for its Retry-After.
 func (q *Queue) obey(ctx context.Context, endpoint string, a awsretry.Attempt) {
 	if a.Response == nil || !a.Class.Retryable() || q.config.MaxRetryAfter < 0 {
 		return
@@ -125,7 +125,7 @@ func (q *Queue) obey(ctx context.Context, endpoint string, a awsretry.Attempt) {
 	}
 }
 
-// after reads the rest of the response, and notes how the endpoint did.
+// after reads the rest of the response, and records how the endpoint responded.
 func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Attempt) {
 	if a.Response != nil {
 		finish(a.Response)
@@ -179,7 +179,7 @@ func (q *Queue) hook(ctx context.Context, name string, call func()) {
 	call()
 }
 
-// snooze makes the job run again after delay. No attempt was made that counts.
+// snooze makes the job run again after delay. No attempt that counts was made.
 func (q *Queue) snooze(ctx context.Context, job *river.Job[args], rec record, delay time.Duration) error {
 	c := again(job.JobRow, rec, delay)
 	c.silent = true

@@ -32,8 +32,8 @@ import (
 
 var chaos = flag.Duration("chaos", 25*time.Second, "how long TestChaos lasts")
 
-// certificate writes a key and a certificate for 127.0.0.1, and returns their
-// files and what trusts them.
+// certificate writes a key and a certificate for 127.0.0.1, and returns their files
+// and a pool that trusts the certificate.
 func certificate(t *testing.T) (key, cert string, roots *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -67,7 +67,7 @@ func certificate(t *testing.T) (key, cert string, roots *x509.CertPool) {
 	return write("key", "PRIVATE KEY", secret), write("cert", "CERTIFICATE", der), roots
 }
 
-// secureServer starts a server that speaks TLS, has a user for the fleet and evicts
+// secureServer starts a server that uses TLS, has a user for the fleet and evicts
 // keys, and connects to it.
 func secureServer(t *testing.T) (*storetest.Server, *fleet.Connection) {
 	t.Helper()

@@ -20,7 +20,7 @@ import (
 	"example.com/awsretry/fleet/internal/protocol"
 )
 
-// An only is the one process of a fleet whose store is a function.
+// An only is the only process of a fleet whose store is a function.
 type only struct {
 	*testing.T
 	transport *awsretry.Transport
@@ -50,7 +50,7 @@ func alone(t *testing.T, eval func(r protocol.Request) ([]string, error), test f
 	})
 }
 
-// sendFor makes one request after the other for a time.
+// sendFor makes one request after another for some time.
 func (o *only) sendFor(length time.Duration) {
 	for start := time.Now(); time.Since(start) < length; {
 		send(o, o.transport)
@@ -59,8 +59,8 @@ func (o *only) sendFor(length time.Duration) {
 
 var errBoom = errors.New("boom")
 
-// Whatever the store says, requests go on, at local limits if it is not valid,
-// and OnError is called once, with printable text.
+// Whatever the store replies, requests continue, at local limits if the reply is not
+// valid, and OnError is called once, with printable text.
 func TestBadReplies(t *testing.T) {
 	returns := func(texts ...string) func(protocol.Request) ([]string, error) {
 		return func(protocol.Request) ([]string, error) { return texts, nil }
@@ -117,7 +117,7 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
-// A share that is above the rate by rounding is a share.
+// A share that exceeds the rate by rounding is valid.
 func TestShareIsRounded(t *testing.T) {
 	alone(t, func(protocol.Request) ([]string, error) {
 		return reply(func(r *protocol.Reply) { r.Rate, r.Share = 100, math.Nextafter(100, 101) }), nil
@@ -129,8 +129,8 @@ func TestShareIsRounded(t *testing.T) {
 	})
 }
 
-// A store that has far more outcomes than there can be is an error for the
-// process that leads.
+// A store that has far more outcomes than possible is an error for the process that
+// leads.
 func TestOutcomesThatCannotBe(t *testing.T) {
 	highest := 0.0
 	alone(t, func(r protocol.Request) ([]string, error) {
@@ -211,7 +211,7 @@ func TestHugeCapacity(t *testing.T) {
 	})
 }
 
-// A store that fails is asked once a lease, also while retries are refused.
+// A failing store gets one renewal per lease, also while retries are refused.
 func TestFailingStoreIsLeftAlone(t *testing.T) {
 	alone(t, func(protocol.Request) ([]string, error) { return nil, errBoom }, func(o *only) {
 		o.base.status.Store(http.StatusServiceUnavailable)
@@ -258,7 +258,7 @@ func TestEvalHangs(t *testing.T) {
 	}
 }
 
-// Outcomes of a long failure are not the present's.
+// Outcomes from a long failure do not count as recent.
 func TestOldOutcomesAreDropped(t *testing.T) {
 	var failing atomic.Bool
 	var most atomic.Int64

@@ -56,7 +56,7 @@ func TestMaxRateNeedsAdaptiveMode(t *testing.T) {
 	}
 }
 
-// A Fleet that New did not make is an error, and does nothing.
+// A Fleet that is not from New is an error, and does nothing.
 func TestZeroFleet(t *testing.T) {
 	shared := new(fleet.Fleet)
 	err := (&awsretry.Transport{Shared: shared}).Validate()

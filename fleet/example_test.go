@@ -11,8 +11,8 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// Each process that runs this has its part of the rate that all find together.
-// The folder example has a program.
+// Each process that runs this gets its share of the rate that all of them find
+// together. The folder example has a complete program.
 func Example() {
 	client := fleet.Dial(valkey.ClientOption{InitAddress: []string{"127.0.0.1:6379"}})
 	defer client.Close()
@@ -26,8 +26,8 @@ func Example() {
 	_ = http.Client{Transport: transport}
 }
 
-// A store that speaks TLS and has a user for the fleet. Without RootCAs, the
-// certificate must be of an authority that the system knows.
+// A store that uses TLS and has a user for the fleet. Without RootCAs, the
+// certificate must be from an authority that the system trusts.
 func ExampleDial() {
 	client := fleet.Dial(valkey.ClientOption{
 		InitAddress: []string{"store.example:6380"},

@@ -44,8 +44,8 @@ const (
 
 	leastMaxRate = 0.1
 	mostMaxRate  = 1e6
-	variation    = 20 * time.Millisecond // of how late requests come to the service
-	safePart     = 100.0                 // of MaxRate has a process that has had no lease
+	variation    = 20 * time.Millisecond // between the times that requests take to reach the service
+	safePart     = 100.0                 // before its first lease, a process sends at most MaxRate divided by this
 
 	longestExpiry = 7 * 24 * time.Hour
 	mostCapacity  = 1_000_000_000 // retry tokens
@@ -62,22 +62,22 @@ const (
 type Client interface {
 	// Eval runs a Lua script, as the commands EVAL and EVALSHA do, and returns
 	// the strings of the array that the script returns. It must return when ctx
-	// ends: until then the process does not renew its lease.
+	// ends, because the process does not renew its lease until then.
 	Eval(ctx context.Context, script string, keys, args []string) ([]string, error)
 }
 
 // A Config configures a [Fleet]. Only Prefix must be set.
 type Config struct {
-	// Prefix is the beginning of the keys, PREFIX:{PARTITION}. Processes with the
-	// same prefix share their partitions: choose one for those that share what a
-	// service allows, such as the account that they call it with. It must not be
-	// empty or contain { or }.
+	// Prefix begins every key, PREFIX:{PARTITION}. Processes with the same prefix
+	// share their partitions. Use one prefix for the processes that share a
+	// service's limits, for example because they call it with the same account. It
+	// must not be empty or contain { or }.
 	Prefix string
 
 	// Lease is how long a process may use its share of the rate without
 	// renewing it. Processes renew about twice per lease. It must be from 50 ms
 	// to a minute, and more than twice the store's response time: otherwise a
-	// process is alone between two leases. 0 means 400 ms.
+	// process has no lease for part of the time. 0 means 400 ms.
 	//
 	// Use the same Lease, Transport.Quota and Transport.RateLimit in every
 	// process that shares a partition, except for FailFast, MaxWait, Limits and
@@ -85,33 +85,34 @@ type Config struct {
 	// (or 20 leases, if that is longer) after the last renewal of the others.
 	Lease time.Duration
 
-	// MaxRate is the most that all processes send in a second, together, with
-	// whatever the service accepts. It needs Adaptive mode, which may send less,
-	// and the same MaxRate in all processes. It holds where requests take as long
-	// to the service as others do, give or take 20 ms, and while the store loses
-	// nothing. A process without a lease sends at most its part of it or, before
-	// the first lease, a hundredth. 0 means that only the service's throttling
-	// limits the rate; else it must be from 0.1 to a million.
+	// MaxRate limits how many requests all processes together send in any second,
+	// even if the service accepts more. It needs Adaptive mode, which may send
+	// less, and the same MaxRate in all processes. It holds if all requests take
+	// equally long to reach the service, give or take 20 ms, and while the store
+	// loses nothing. A process without a lease sends at most its part of MaxRate,
+	// or a hundredth before its first lease. 0 means that only the service's
+	// throttling limits the rate; otherwise it must be from 0.1 to a million.
 	MaxRate float64
 
-	// Expiry is how long the store keeps a partition that no process uses, but at
-	// most a minute, or 20 leases if that is longer, if nothing was throttled and
-	// all retry tokens are there. It must be longer than Lease and than a second,
-	// and at most seven days. 0 means an hour, or 10 leases if that is longer.
+	// Expiry is how long the store keeps a partition that no process uses. If
+	// nothing was throttled and no retry token is missing, it is a minute at most,
+	// or 20 leases if that is longer. It must be longer than Lease and than a
+	// second, and at most seven days. 0 means an hour, or 10 leases if that is
+	// longer.
 	Expiry time.Duration
 
-	// OnError is called when a renewal fails, but once a minute for errors with
-	// the same text but for numbers, whatever the partition. Nil ignores the error;
-	// Transport.State shows whether there is a lease. OnRecovered is called when
-	// no renewal fails any more after OnError was called. Calls may be
-	// concurrent, and a partition's lease is not renewed until they return. A
-	// panic in them is recovered.
+	// OnError is called when a renewal fails, at most once a minute for errors
+	// whose texts differ only in digits, whatever the partition. Nil ignores the
+	// error; Transport.State shows whether there is a lease. OnRecovered is called
+	// when, after a call of OnError, no renewal fails any longer. Calls may be
+	// concurrent, and a partition's lease is not renewed until they return. Panics
+	// in them are recovered.
 	OnError     func(partition string, err error)
 	OnRecovered func()
 
-	// OnRenewal is called after each renewal, which took that long, with its error
-	// or nil, such as the RecordRenewal of an otelretry.Recorder. Nil means no
-	// observer. What OnError says of calls and panics holds for it too.
+	// OnRenewal is called after each renewal, with how long it took and its error
+	// or nil. The RecordRenewal of an otelretry.Recorder is such a function. Nil
+	// means no observer. The rules of OnError for calls and panics apply.
 	OnRenewal func(partition string, took time.Duration, err error)
 }
 
@@ -131,8 +132,8 @@ type Fleet struct {
 	mu       sync.Mutex // guards the fields below, and starting members
 	closed   bool
 	joined   int                      // number of members so far
-	admitted time.Duration            // from started until the last member was admitted, or less
-	reported map[string]time.Duration // from started to the call of OnError with a text without digits
+	admitted time.Duration            // from started; all admissions up to this time are used
+	reported map[string]time.Duration // from an error's text without digits to the time of the call of OnError since started
 	failing  int                      // members whose last renewal failed
 	told     bool                     // OnError was called since OnRecovered
 	members  sync.WaitGroup
@@ -158,7 +159,7 @@ func New(client Client, c Config) (*Fleet, error) {
 
 var _ awsretry.Shared = (*Fleet)(nil)
 
-// Validate returns an error if f is not from [New], or if Transports with that mode
+// Validate returns an error if f is not from [New], or if a Transport in that mode
 // cannot keep its MaxRate.
 func (f *Fleet) Validate(mode awsretry.Mode) error {
 	switch {
@@ -226,7 +227,7 @@ func (f *Fleet) admits() bool {
 // key returns the key of a partition.
 func (f *Fleet) key(partition string) string { return f.config.Prefix + ":{" + partition + "}" }
 
-// report calls OnError, unless it was called with such an error a short time ago.
+// report calls OnError, unless it was recently called with a similar error.
 func (f *Fleet) report(partition string, err error) {
 	if f.config.OnError == nil {
 		return
@@ -260,7 +261,7 @@ func (f *Fleet) renewed(partition string, took time.Duration, err error) {
 }
 
 // settle counts the members whose last renewal failed, and calls OnRecovered when
-// there are none any more.
+// there are none left.
 func (f *Fleet) settle(m *member, failing bool) {
 	f.mu.Lock()
 	switch {

@@ -25,7 +25,7 @@ var (
 	goalCases = flag.String("market", "", "only markets whose name and pacing match this expression")
 )
 
-// A market is a service that many processes call, for a while.
+// A market is a service that many processes call for a while.
 type market struct {
 	name      string
 	processes int
@@ -92,7 +92,7 @@ func (s *shop) arrive() int {
 	return http.StatusOK
 }
 
-// An account is what the callers of a market got.
+// An account has the results of a market's callers.
 type account struct {
 	goodput   float64 // calls that succeeded, per second
 	failed    float64 // of the calls that ended

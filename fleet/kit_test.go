@@ -29,8 +29,8 @@ const (
 // count is how many processes most fleets have.
 var count = 20
 
-// reply returns what the script returns, where nothing is limited, with some
-// values changed.
+// reply returns a reply of the script when nothing is limited, with some values
+// changed.
 func reply(change func(*protocol.Reply)) []string {
 	r := protocol.Reply{Last: protocol.Last{Epoch: "epoch", Now: 1, Part: 1}, Members: 1, Left: 100}
 	if change != nil {
@@ -52,7 +52,7 @@ func renewal(change func(*protocol.Request)) []string {
 	return text(&r)
 }
 
-// text returns a request or a reply as the script has it.
+// text returns a request or a reply as JSON.
 func text(v any) []string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -61,7 +61,7 @@ func text(v any) []string {
 	return []string{string(text)}
 }
 
-// read returns a request or a reply that the script has as a text.
+// read parses a request or a reply.
 func read[T any](texts []string) (v T) {
 	if err := json.Unmarshal([]byte(texts[0]), &v); err != nil {
 		panic(err)
@@ -69,14 +69,14 @@ func read[T any](texts []string) (v T) {
 	return v
 }
 
-// A clientFunc is a Client whose script is Go.
+// A clientFunc is a Client whose script is a Go function.
 type clientFunc func(ctx context.Context, key string, r protocol.Request) ([]string, error)
 
 func (f clientFunc) Eval(ctx context.Context, _ string, keys, args []string) ([]string, error) {
 	return f(ctx, keys[0], read[protocol.Request](args))
 }
 
-// A link is one process's way to a store. It fails as its mode says.
+// A link connects one process to a store. It fails as its mode says.
 type link struct {
 	fleet.Client
 	mode  atomic.Int64
@@ -111,8 +111,8 @@ func dial(t testing.TB, addr string) *fleet.Connection {
 	return c
 }
 
-// A responder is a Base whose responses have a status, which can be changed, and
-// come after a delay.
+// A responder is a Base that responds after a delay, with a status that can be
+// changed.
 type responder struct {
 	status   atomic.Int64
 	delay    time.Duration

@@ -10,33 +10,33 @@ import (
 	"example.com/awsretry/internal/pacing"
 )
 
-// A leader finds the rate of a fleet: it tells the law what happened and when, as
-// if one process had sent all of it. The round trip of that process is the time
-// until the outcomes of a new rate are known, and its curve the sum of those of
-// the members. Where throttling responses take longer than slowTrip, the law's
-// clock is slower by as much: otherwise the rate would be far too high when the
-// first one comes.
+// A leader finds the rate of a fleet. It passes to the law what happened and when,
+// as if one process had sent all requests. The round trip of that process is the
+// time until the outcomes of a new rate are known, and its curve is the sum of the
+// members' curves. If throttling responses take longer than slowTrip, the law's
+// clock is slower by the same factor: otherwise the rate would be far too high when
+// the first one arrives.
 //
-// A request counts as accepted when its throttling response would be there:
+// A request counts as accepted when its throttling response would have arrived:
 // other responses may take much longer.
 type leader struct {
 	law    pacing.Adopter
-	curve  float64 // that of so many members
-	slower float64 // times the law's clock is slower than the store's; at least 1
+	curve  float64 // the sum of the curves of this many members
+	slower float64 // by this factor the law's clock is slower than the store's; at least 1
 
 	lease time.Duration
 	now   time.Duration // on the store's clock
 	rate  float64       // 0 until something is throttled
 	least float64       // the lowest rate of the law
 	limit float64       // that the law has found; 0 while it searches
-	trip  time.Duration // of throttled requests, smoothed; 0 if it is not known
+	trip  time.Duration // of throttled requests, smoothed; 0 if unknown
 
 	sent  []sending // that may still be throttled
 	owed  float64   // throttled requests that were counted as accepted
-	rest  float64   // less than an outcome, of which the law has not heard
+	rest  float64   // the fraction of an outcome that was not passed to the law yet
 	cutAt time.Duration
 
-	// The outcomes since the last cut, and since all processes have heard of it.
+	// The outcomes since the last cut, and since all processes know of it.
 	all, heard outcomes
 }
 
@@ -47,15 +47,15 @@ func (o *outcomes) add(p outcomes) {
 	o.throttled += p.throttled
 }
 
-// A sending is requests that were sent at about a time.
+// A sending is a number of requests that were sent at about the same time.
 type sending struct {
 	at time.Duration
 	n  float64
 }
 
 const (
-	// leastPart is the rate per second at the limit of a member that counts as
-	// one: members that send less have a flatter curve.
+	// leastPart is the rate per second, at the limit, that counts as one member:
+	// members that send less have a flatter curve.
 	leastPart = 10
 
 	slowTrip = time.Second
@@ -64,13 +64,14 @@ const (
 	// were sent before a cut.
 	longestTrip = time.Minute
 
-	// enough throttled requests, and again ones after all have heard of the cut,
-	// show that the rate is far too high, and leastLeft of it is left at least.
+	// The rate is far too high after enough throttled requests since a cut, and
+	// again more since all processes know of it. fall keeps at least leastLeft of
+	// the rate.
 	enough    = 10
 	again     = 2
 	leastLeft = 1. / 8
 
-	// mostFed is how many outcomes of a kind a step passes to the law.
+	// mostFed is how many outcomes of a kind a step passes to the law at most.
 	mostFed = 200_000
 )
 
@@ -90,7 +91,7 @@ func newLeader(law pacing.Adopter, lease time.Duration, got *protocol.Reply) *le
 	return l
 }
 
-// begin begins the law at the rate: on the curve that returns to the limit or,
+// begin starts the law at the rate: on the curve that returns to the limit or,
 // without one, with the search for it.
 func (l *leader) begin() {
 	if l.limit > 0 {
@@ -109,7 +110,7 @@ func (l *leader) pace() float64 {
 	return rate / l.slower
 }
 
-// noLaw is that of a leader that has not found a rate.
+// noLaw is the Law of a leader that has not found a rate.
 var noLaw = protocol.Law{Rate: -1}
 
 // step passes what happened since the last step to the law. It returns the rate,
@@ -164,7 +165,7 @@ func (l *leader) takeAccepted(news *protocol.Sums, before time.Duration) (n floa
 	switch begins := news.Throttled > 0; {
 	case l.rate == 0 && !begins: // it is not known yet how long a throttled one takes
 		trip = longestTrip
-	case l.rate == 0: // what was sent earlier says nothing of the present rate
+	case l.rate == 0: // earlier requests say nothing about the current rate
 		longest = trip + l.lease
 	}
 	for len(l.sent) > 0 && l.now-l.sent[0].at >= trip {
@@ -180,8 +181,8 @@ func (l *leader) takeAccepted(news *protocol.Sums, before time.Duration) (n floa
 	return max(n, 0)
 }
 
-// feed passes outcomes to the law, the accepted ones spread evenly over the time
-// from before in which they came, so that it measures a steady rate.
+// feed passes outcomes to the law. It spreads the accepted ones evenly over the time
+// since before, so that the law measures a steady rate.
 func (l *leader) feed(before time.Duration, news outcomes) {
 	l.rest += news.accepted
 	n := math.Floor(min(l.rest, mostFed))
@@ -194,8 +195,8 @@ func (l *leader) feed(before time.Duration, news outcomes) {
 	}
 }
 
-// update passes one outcome to the law. What was sent before all processes had
-// heard of a cut does not cut again.
+// update passes one outcome to the law. Requests that were sent before all processes
+// knew of a cut do not cut the rate again.
 func (l *leader) update(at time.Duration, throttled bool) {
 	sent := l.sentBefore(at)
 	if throttled && sent < l.cutAt {
@@ -209,15 +210,15 @@ func (l *leader) update(at time.Duration, throttled bool) {
 	}
 }
 
-// sentBefore returns when a request was sent whose outcome is known at a time: some
-// processes sent it at the rate of a lease before.
+// sentBefore returns the time whose rate applied to a request whose outcome is known
+// at at: some processes send at the rate of a lease earlier.
 func (l *leader) sentBefore(at time.Duration) time.Duration {
 	return max(at-l.lease-l.lease/8-l.trip, 1)
 }
 
 // fall lowers the rate to what is accepted if a cut left more than 1.5 times as much,
-// and reports whether it did. A process alone, which hears of each outcome at once,
-// would have cut its rate several times.
+// and reports whether it did. A process alone, which sees each outcome at once, would
+// have cut its rate several times.
 func (l *leader) fall(news outcomes) bool {
 	if l.all.add(news); l.sentBefore(l.now) < l.cutAt || l.limit == 0 {
 		return false
@@ -232,7 +233,7 @@ func (l *leader) fall(news outcomes) bool {
 }
 
 // checkSums returns an error if there are more outcomes since the last step than
-// the time that has passed allows: the store does not run the script.
+// are possible in the time that has passed. Then the store does not run the script.
 func checkSums(news *protocol.Sums, passed time.Duration) error {
 	const mostPerSecond = 1e6
 	if n, most := news.Sent+news.Throttled, mostFed+mostPerSecond*passed.Seconds(); n > most {

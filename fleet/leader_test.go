@@ -10,8 +10,8 @@ import (
 	"example.com/awsretry/internal/pacing"
 )
 
-// A led service allows so many requests per second. Its leader hears each
-// half lease what was accepted and throttled at the rate that it set.
+// A led service allows limit requests per second. In each half lease its leader
+// learns how many were accepted and throttled at the rate that it set.
 type led struct {
 	leader *leader
 	got    protocol.Reply
@@ -55,7 +55,7 @@ func eachLaw(t *testing.T, test func(t *testing.T, law func() pacing.Adopter)) {
 	}
 }
 
-// What becomes of a rate at a limit of the service.
+// How a rate develops at a limit of the service.
 func TestLeader(t *testing.T) {
 	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
 		expect := func(what string, l *led, least, most float64, cuts int) {
@@ -70,8 +70,8 @@ func TestLeader(t *testing.T) {
 			expect("a new leader", next, 85, 135, 0)
 		}
 		l := lead(law, 100)
-		l.run(1000, ledLease/2) // what was sent before it led does not cut
-		for range 2 {           // not again before all have heard of it
+		l.run(1000, ledLease/2) // requests from before it led do not cut
+		for range 2 {           // no second cut before all know of the first
 			l.run(60, ledLease/2)
 			expect("what many processes report in one step", l, 58, 95, 1)
 		}
@@ -98,8 +98,7 @@ func TestLeaderWhereNothingIsAccepted(t *testing.T) {
 	})
 }
 
-// Whatever the totals are, the rate is a finite one, and not lower than the
-// lowest.
+// Whatever the totals are, the rate is finite, and not below the lowest.
 func TestLeaderOfABadStore(t *testing.T) {
 	for seed := range uint64(150) {
 		random := rand.New(rand.NewPCG(seed, 1))

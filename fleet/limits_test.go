@@ -17,7 +17,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// A window allows requests per minute, and says in each response what is left.
+// A window allows requests per minute, and announces in each response how many are
+// left.
 type window struct {
 	quota int
 
@@ -57,7 +58,7 @@ func limited(base http.RoundTripper, shared *fleet.Fleet) *awsretry.Transport {
 	}
 }
 
-// callers calls with that many callers for a while.
+// callers makes calls for a while with that many callers.
 func callers(t *testing.T, tr *awsretry.Transport, n int, d time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -74,8 +75,8 @@ func callers(t *testing.T, tr *awsretry.Transport, n int, d time.Duration) {
 	all.Wait()
 }
 
-// A process that has sent nothing for a while knows from the fleet what is left
-// of a quota, which others have nearly used up.
+// A process that has sent nothing for a while learns from the fleet how much is left
+// of a quota that others have nearly used up.
 func TestAnnouncedLimitsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, service := &fleettest.Store{Latency: time.Millisecond}, &window{quota: 600}
@@ -104,7 +105,7 @@ func TestAnnouncedLimitsAreShared(t *testing.T) {
 	})
 }
 
-// Limits from a store that make no sense are reported, and not used.
+// Invalid limits from a store are reported, and not used.
 func TestHostileLimits(t *testing.T) {
 	for _, said := range []string{
 		"x", `{"Limits":[{"remaining":-1}]}`, `{"Limits":[{"quota":-1,"remaining":1}]}`, strings.Repeat(" ", 4097),
@@ -123,8 +124,7 @@ func TestHostileLimits(t *testing.T) {
 	}
 }
 
-// Of hostile limits that are well-formed, none panics or stops the requests for
-// good.
+// No hostile limits that are well-formed cause a panic or stop the requests for good.
 func TestWrongLimits(t *testing.T) {
 	for _, said := range []string{
 		`{"Limits":[{"name":"default","quota":600,"remaining":0,"reset":31536000000000000}]}`,
@@ -142,7 +142,7 @@ func TestWrongLimits(t *testing.T) {
 	}
 }
 
-// says returns a store whose replies have a text of limits.
+// says returns a store whose replies have text as limits.
 func says(text string) func(protocol.Request) ([]string, error) {
 	return func(protocol.Request) ([]string, error) {
 		return reply(func(r *protocol.Reply) { r.Said = text }), nil

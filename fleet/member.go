@@ -11,7 +11,7 @@ import (
 )
 
 // A member is one Transport of this process in one partition. Only the share may
-// be used outside of the goroutine that runs it.
+// be used outside the goroutine that runs it.
 type member struct {
 	fleet *Fleet
 	share sharing.Share
@@ -23,25 +23,25 @@ type member struct {
 	capacity, float int  // of retry tokens; float is what the process keeps for its next retries
 	perCall         int  // retry tokens that the retries of a call cost at most
 	quota           bool // there are retry tokens
-	paid            bool // the tokens of this process are those of the fleet
-	had             int  // after the last renewal
-	counted         int  // as held, by the store
+	paid            bool // the retry tokens of this process come from the fleet
+	had             int  // retry tokens after the last renewal
+	counted         int  // retry tokens that the store has recorded as held
 
 	unsent   protocol.Sums  // outcomes that the store may not have
 	last     protocol.Reply // zero before the first one
 	lastAt   time.Time      // when it was asked for
 	until    time.Time      // the end of the lease that it granted
 	failing  bool           // the last renewal failed; settle sets it
-	short    bool           // the last renewal brought none of the slots that were needed
+	short    bool           // the last renewal granted none of the slots that were needed
 	gateEnd  time.Time      // of the last reply's Retry-After
 	leader   *leader        // nil while another process leads
 	ledAt    time.Time      // when the leader last got a reply
 	proposed protocol.Law   // by the leader, for the next renewal
 	cut      bool           // others should know of proposed at once
-	sent     float64        // requests in half a lease, with those that were refused; smoothed
+	sent     float64        // requests in half a lease, including refused ones; smoothed
 	quiet    int            // renewals in a row that were not needed
 
-	told, heard string // the limits that this process said and heard last
+	told, heard string // the limits that this process last sent and received
 }
 
 func newMember(f *Fleet, share sharing.Share, id string) *member {
@@ -90,7 +90,7 @@ func (m *member) run() {
 		began, soonest := time.Now(), period/2
 		m.renew()
 		if m.cut { // tell the others at once
-			schedule.BeginRenewal() // the first has woken callers
+			schedule.BeginRenewal() // the first renewal has woken callers
 			m.renew()
 			soonest = period
 		}
@@ -103,7 +103,7 @@ func (m *member) run() {
 		case m.short:
 			pause = period / 2
 		}
-		if m.failing { // not even early: spare a failing store
+		if m.failing { // no early renewals: spare a failing store
 			soonest = 2 * period
 		}
 		earliest = time.Now().Add(min(pause, soonest))
@@ -111,8 +111,8 @@ func (m *member) run() {
 	}
 }
 
-// idle reports whether the process has not needed a lease for a while. Then it
-// seldom renews it, until the share wakes it.
+// idle reports whether the process has not needed a lease for a while. An idle
+// process seldom renews its lease until the share wakes it.
 func (m *member) idle() bool { return m.quiet >= 10 }
 
 // idlePause returns the time between the renewals of an idle process. It is below
@@ -176,8 +176,8 @@ func (m *member) renew() {
 	m.share.AddTokens(tokens)
 	until := asked.Add(m.fleet.config.Lease)
 	if m.idle() && (m.pacing == "" || m.maxRate > 0) {
-		// Without a rate, nobody waits for the lease. With slots, nobody may send
-		// for want of it.
+		// Without a rate, no request waits for the lease. With slots, an idle process
+		// must not send alone because its lease ended.
 		until = until.Add(m.idlePause())
 	}
 	m.until = until
@@ -199,8 +199,8 @@ func (m *member) renew() {
 	m.lead(&got)
 }
 
-// alonePart returns the rate of one of the members without a lease: if all send
-// so, they keep MaxRate in any second.
+// alonePart returns the rate of one member without a lease. If all members send at
+// it, they keep MaxRate in any second.
 func (m *member) alonePart(members float64) float64 {
 	part := m.fleet.config.MaxRate / max(members, 1)
 	if part > 1 { // in some seconds it would send one more than its part
@@ -209,13 +209,13 @@ func (m *member) alonePart(members float64) float64 {
 	return part / (1 + variation.Seconds())
 }
 
-// hear returns what another process said, unless it is known already.
+// hear returns the limits that another process sent, or nil if they are not new.
 func (m *member) hear(got *protocol.Reply, asked time.Time) *sharing.Said {
 	if got.Said == "" || got.Said == m.told || got.Said == m.heard {
 		return nil
 	}
 	m.heard = got.Said
-	late := time.Since(asked) / 2 // the reply took some time, too
+	late := time.Since(asked) / 2 // the age of the reply
 	said, err := readLimits(got.Said, duration(got.SaidAge)+late)
 	if err != nil {
 		m.fleet.report(m.share.Partition(), err)
@@ -268,7 +268,7 @@ func (m *member) joined() bool { return m.last.Epoch != "" }
 func (m *member) wanted(usage sharing.Usage) float64 {
 	const reserve = 1.25
 	least := 1.0
-	if m.maxRate > 0 { // a slot that is not used is lost for all
+	if m.maxRate > 0 { // an unused slot is lost for all
 		least = 0
 	}
 	return max(max(reserve*m.sent, least)+float64(usage.Waiting+usage.NotSent)-usage.SendTokens, 0)
@@ -283,13 +283,13 @@ func (m *member) unused(usage sharing.Usage) float64 {
 	return min(usage.Unused, m.last.Share*m.fleet.config.Lease.Seconds())
 }
 
-// sentMemory is over how many renewals the number of requests is smoothed.
-// Requests in line are not smoothed, so that they get tokens at once.
+// sentMemory is the number of renewals over which the number of requests is
+// smoothed. Requests in line are not smoothed, so that they get tokens at once.
 const sentMemory = 5
 
 // balance asks for the retry tokens that this process lacks, or returns the
-// surplus. It moves none after a renewal that failed, because the store may have
-// moved them then.
+// surplus. After a failed renewal it moves none, because the store may have moved
+// them already.
 func (m *member) balance(r *protocol.Request, usage sharing.Usage) {
 	if !m.paid {
 		if !m.failing {
@@ -320,7 +320,7 @@ func (m *member) fail(err error) {
 		m.unsent, m.leader, m.proposed, m.cut = protocol.Sums{}, nil, noLaw, false
 	}
 	if now := time.Now(); m.maxRate > 0 && now.Before(m.until) && now.Sub(m.lastAt) > m.fleet.config.Lease {
-		m.until = now // of a lease that is longer because the process was idle
+		m.until = now // the lease was longer because the process was idle
 		m.share.Alone(m.alonePart(m.last.Members))
 	}
 	m.fleet.settle(m, true)
@@ -343,7 +343,7 @@ func (m *member) leave(keep int) {
 		r.Returned += more
 		r.Held -= more
 	}
-	_, _ = m.fleet.renew(ctx, m.share.Partition(), &r) // the Fleet ends: nobody could handle the error
+	_, _ = m.fleet.renew(ctx, m.share.Partition(), &r) // the member ends: nobody could handle the error
 }
 
 // lead finds the rate of the fleet if this process leads.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What docs/FLEET.md shows is what the tests use: its Go is that of the
-// examples, and its user has the rights of TestLeastRights.
+// docs/FLEET.md shows what the tests use: its Go code is from the examples, and its
+// user has the rights of TestLeastRights.
 func TestPageIsTested(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(name)

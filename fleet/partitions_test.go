@@ -61,8 +61,8 @@ func sendToHosts(t *testing.T, tr *awsretry.Transport, n int, pause time.Duratio
 	}
 }
 
-// The members of partitions that a Transport drops end at once, also while they
-// renew and however long the lease is, and give their retry tokens back.
+// The members of partitions that a Transport drops end at once, also during a
+// renewal and however long the lease is, and return their retry tokens.
 func TestPartitionsAreDropped(t *testing.T) {
 	for _, lease := range []time.Duration{400 * time.Millisecond, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestManyNewPartitions(t *testing.T) {
 	})
 }
 
-// The members of a Transport that nobody has any more end.
+// The members of a Transport end when it is garbage.
 func TestTransportIsDropped(t *testing.T) {
 	var left atomic.Bool
 	shared := newFleet(t, clientFunc(func(_ context.Context, _ string, r protocol.Request) ([]string, error) {

@@ -20,8 +20,8 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// A task is what a process of the operating system does, see act. It is in the
-// environment, as JSON.
+// A task is what a process of the operating system does, see act. The process gets
+// it as JSON in its environment.
 type task struct {
 	Store, Service string
 	MaxRate        float64
@@ -128,8 +128,8 @@ func TestMaxRateOfProcesses(t *testing.T) {
 	t.Errorf("more than %d, or too few", limit)
 }
 
-// comeAndGo lets twenty processes keep a limit, of which one ends and another
-// begins in every second, and returns what they send.
+// comeAndGo runs twenty processes that keep a limit, and returns what they send. In
+// every second one of them ends and another begins.
 func comeAndGo(t *testing.T, limit float64) (rate, most float64) {
 	const processes, replaced = 20, 6
 	const warmUp = 3 * time.Second // until all have begun, also on a busy machine

@@ -28,7 +28,7 @@ type service struct {
 	sent   []sending
 }
 
-// A sending is a request that came to a service.
+// A sending is a request that reached a service.
 type sending struct {
 	at       time.Time
 	accepted bool
@@ -59,7 +59,7 @@ func (s *service) setRate(rate float64) {
 	s.rate = rate
 }
 
-// A process is a Transport that shares, with callers that call without a pause.
+// A process is a Transport of a fleet, with callers that call without a pause.
 type process struct {
 	transport *awsretry.Transport
 	shared    *fleet.Fleet
@@ -104,7 +104,7 @@ func startProcess(
 	return p
 }
 
-// leave ends the callers, then the lease.
+// leave stops the callers, then ends the lease.
 func (p *process) leave() {
 	p.stop()
 	p.callers.Wait()
@@ -131,7 +131,7 @@ func (r *run) join(n, callers int) {
 	}
 }
 
-// end ends processes until there are n.
+// end stops processes until there are n.
 func (r *run) end(n int) {
 	for _, p := range r.processes[n:] {
 		p.leave()
@@ -139,7 +139,7 @@ func (r *run) end(n int) {
 	r.processes = r.processes[:n]
 }
 
-// A figures is the result of a phase of a run, or its bounds.
+// A figures is the result of a phase of a run, or bounds for it.
 type figures struct {
 	goodput   float64 // of the limit; at least
 	throttled float64 // of what was sent; at most
@@ -148,7 +148,7 @@ type figures struct {
 	failed    float64 // calls, of all; at most, and 0 means any
 }
 
-// phase lets time pass, and checks what happens in it.
+// phase lets time pass, and checks what happens meanwhile.
 func (r *run) phase(name string, seconds int, want figures) {
 	r.Helper()
 	r.service.mu.Lock()
@@ -209,7 +209,7 @@ func (r *run) calls() (good, failed int64) {
 	return good, failed
 }
 
-// mostInASecond returns how many requests came in the second with the most.
+// mostInASecond returns how many requests arrived in the busiest second.
 func mostInASecond(sent []sending) (most float64) {
 	first := 0
 	for i, s := range sent {
@@ -230,8 +230,8 @@ func (r *run) leased() (n int) {
 	return n
 }
 
-// fault returns a run with a fault of the store. A lease and a second after it
-// all processes have a lease again.
+// fault returns a run with a fault of the store. A lease and a second after the
+// fault, all processes have a lease again.
 func fault(keepsLeases bool, begin, end func(*fleettest.Store)) func(*run) {
 	return func(r *run) {
 		r.join(count, 4)

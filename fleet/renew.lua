@@ -27,7 +27,7 @@ for i, text in ipairs(redis.call('HMGET', key, unpack(numbers))) do
   s[numbers[i]] = n
 end
 
--- Settings. The first ones stay as long as processes use them.
+-- Settings. The first process's apply as long as processes use them.
 local format, silence = '4', math.max(60000, 20 * lease) -- most outages of a store are shorter
 for _, name in ipairs({ 'format', 'settings', 'pacing' }) do
   local ours, at = a[name] or format, name == 'pacing' and s.pacingAt or s.server
@@ -36,8 +36,8 @@ for _, name in ipairs({ 'format', 'settings', 'pacing' }) do
   end
 end
 
--- The clock. The key is made again if it makes no sense, or if the store is back
--- at a copy that is older than what the process knows.
+-- The clock. The key is re-created if its values make no sense, or if the store was
+-- restored from a copy that is older than what the process knows.
 local elapsed = math.max(0, math.min(server - s.server, 10 * lease))
 local before, now = s.now, s.now + elapsed
 if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch == a.epoch and (before < a.now or s.renewals < a.renewals)
@@ -47,7 +47,7 @@ if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch
   s.format, s.epoch, s.pacing, s.leader, s.said = format, string.format('%s %.0f', a.id, server), '', '', ''
   s.rate, s.limit, s.tokens, elapsed, now = a.seedRate, a.seedRate, math.min(a.seedTokens, a.capacity), 0, 0
   before = 0
-  s.next = lease -- those of the key before may be granted until then
+  s.next = lease -- slots of the previous key may be granted until then
 end
 s.now, s.server, s.settings, s.saidAt = now, server, a.settings, math.min(s.saidAt, server)
 s.renewals = s.renewals + 1
@@ -78,7 +78,7 @@ end
 
 -- What the processes have is summed over this window of the clock and the one
 -- before. A process that renewed in neither no longer counts. The windows of the
--- retry tokens are so long that a process that renews rarely is in one of them.
+-- retry tokens are long enough for a process that renews rarely to be in one.
 local windows = { members = lease, asking = lease, granted = lease, held = 12 * lease }
 local function passed(name, since) return math.floor(now / windows[name]) - math.floor(since / windows[name]) end
 for name in pairs(windows) do
@@ -87,28 +87,28 @@ for name in pairs(windows) do
 end
 local function total(name) return s[name] + s[name .. 'Before'] end
 
--- What this process had is part of the sums of the window in which it renewed
--- last.
+-- The last values of this process are in the sums of the window in which it last
+-- renewed.
 local function remove(name, n)
   local age = same and passed(name, a.now)
   if age == 1 then name = name .. 'Before' end
   if age == 0 or age == 1 then s[name] = math.max(s[name] - n, 0) end
 end
 
--- Slots. The next one is free at s.next: so each is granted once, whatever the
+-- Slots. The next free one is at s.next, so each is granted once, whatever the
 -- processes want.
 local pace, slots, at, every, credit = s.rate, 0, 0, 0, 0
 if a.maxRate > 0 then
   pace = s.rate > 0 and math.min(s.rate, a.maxRate) or a.maxRate
   every, s.next = 1000 / pace, math.min(math.max(s.next, now), now + 2 * lease)
-  -- All were without the store and send alone. They come back within two leases.
+  -- All processes lost the store and send alone. They return within two leases.
   if a.alone and elapsed > lease then s.next = now + 2 * lease end
 end
 
 -- left is what was not granted, or granted and not used, minus what was granted
 -- in excess while the shares changed: at most the tokens of an eighth of a lease.
 -- It raises or lowers the rate until it is used up, in about a lease.
--- With slots, it keeps the next free one three eighths of a lease ahead.
+-- With slots, it keeps the next free slot three eighths of a lease ahead.
 local most = pace / 1000 -- tokens in a millisecond
 local saved = lease / 8 * most
 s.left = s.left + elapsed * (most - total('granted')) + a.unused
@@ -134,7 +134,7 @@ if not a.leaving then
   if want < fair then part = math.min(math.max(want / rate, want * asking / (rate - want)), 1) end
   s.members, s.asking, s.granted = s.members + 1, s.asking + part, s.granted + share
   if a.maxRate > 0 then
-    -- What the process has had too little of, or what nobody has asked for.
+    -- What the process was granted too little of, or what nobody asked for.
     local own = math.min(a.credit + share * a.since, math.max(share * lease, 1))
     local needed = math.floor(a.wanted)
     local offered = want < fair and needed or math.max(own, (now + lease / 4 - s.next) / every)
@@ -152,17 +152,17 @@ local room = math.max(0, capacity - total('held') - a.held)
 s.tokens = math.min(s.tokens + a.returned, room)
 local tokens = math.min(a.asked, math.floor(s.tokens))
 s.tokens = s.tokens - tokens
--- Spare ones are what the processes would begin with if each were alone, for
--- retries after throttling only: these say that the service lives.
+-- Spare tokens are those that the processes would begin with if each were alone.
+-- They are only for retries after throttling, which shows that the service is up.
 s.spare = math.min(s.spare + a.spare, members * a.capacity)
 local spared = math.min(a.asked - tokens, a.spared, math.floor(s.spare))
 s.spare, tokens = s.spare - spared, tokens + spared
 if not a.leaving then s.held = s.held + a.held + tokens end
 
--- A Retry-After, and what the service announced last of its limits, to any of the
--- processes. The text means something to them only.
+-- A Retry-After, and the limits that the service last announced to any process.
+-- Only the processes can read the text.
 s.gate = math.max(s.gate, now + a.gate)
-local saidAt = math.max(0, server - a.saidAge) -- of the server's clock, also after a pause
+local saidAt = math.max(0, server - a.saidAge) -- on the server's clock, also after a pause
 if a.said ~= '' and saidAt >= s.saidAt then s.said, s.saidAt = a.said, saidAt end
 if #s.said > 4096 then s.said = '' end
 
@@ -174,8 +174,8 @@ for _, name in ipairs(numbers) do
   fields[#fields + 1], fields[#fields + 2] = name, string.format('%.17g', s[name])
 end
 redis.call('HSET', key, unpack(fields))
--- Nothing is known of a partition that was never throttled and whose retry tokens
--- are all there, and there may be many.
+-- A partition that was never throttled and has all its retry tokens has nothing to
+-- remember, and there may be many of them.
 local known = s.rate > 0 or s.gate > now or s.said ~= '' or s.tokens + total('held') < math.min(capacity, a.capacity)
 redis.call('PEXPIRE', key, known and a.expiry or math.min(a.expiry, silence))
 

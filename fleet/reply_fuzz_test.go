@@ -14,7 +14,7 @@ func (r fixedReply) Eval(context.Context, string, []string, []string) ([]string,
 	return []string{string(r)}, nil
 }
 
-// What is accepted as a reply is within bounds.
+// An accepted reply is within bounds.
 func FuzzReply(f *testing.F) {
 	f.Add(`{"epoch":"e","now":1,"rate":100,"share":20,"part":1,"members":2,"leader":true,"tokens":10,"left":490}`)
 	f.Add(`{"epoch":"e","now":1e15,"cut":9e12,"gate":86400000,"rate":1e9,"share":1e9,"accepted":1e308}`)

@@ -9,14 +9,14 @@ import (
 	"example.com/awsretry/internal/sharing"
 )
 
-// longestSaid is the longest text of limits that the store keeps.
+// longestSaid is the longest text of limits that the store keeps, in bytes.
 const longestSaid = 4096
 
-// longestPause is for how long a store can stop the requests at most.
+// longestPause is the longest time for which limits from the store stop requests.
 const longestPause = time.Hour
 
-// sayLimits returns s as a text, whose times are relative to when the response
-// came, or "" if that would be too long.
+// sayLimits returns s as JSON, with times relative to the arrival of the response,
+// or "" if the text would be too long.
 func sayLimits(s *sharing.Said) string {
 	if s == nil {
 		return ""
@@ -30,7 +30,7 @@ func sayLimits(s *sharing.Said) string {
 	return string(text)
 }
 
-// readLimits returns what a text says whose request was sent so long ago.
+// readLimits parses limits whose request was sent age ago.
 func readLimits(text string, age time.Duration) (*sharing.Said, error) {
 	if len(text) > longestSaid {
 		return nil, fmt.Errorf("the store returned limits of %d bytes; they must have at most %d", len(text), longestSaid)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A schedule decides what is otherwise left to chance. A Client that has these
-// methods is one: that of a simulation that repeats itself. They must be safe
-// for concurrent use.
+// A schedule decides what is otherwise random. A Client that implements it, such as
+// that of a reproducible simulation, is used as the schedule. The methods must be
+// safe for concurrent use.
 type schedule interface {
 	// RenewIn returns how long to wait for a renewal that is due in d.
 	RenewIn(d time.Duration) time.Duration

@@ -12,8 +12,8 @@ import (
 	"example.com/awsretry/fleet/fleettest"
 )
 
-// A metronome is a store whose member renews late, after a third more of the
-// time, and has to wait for each renewal.
+// A metronome is a store and a schedule: the member renews a third later than it is
+// due, and must wait for each renewal.
 type metronome struct {
 	fleettest.Store
 

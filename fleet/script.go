@@ -16,7 +16,7 @@ import (
 //go:embed renew.lua
 var script string
 
-// format is that of the hash, in renew.lua.
+// format is the version of the hash's fields, as in renew.lua.
 const format = "4"
 
 // The limits of a reply. A store that exceeds them does not run the script.
@@ -25,7 +25,7 @@ const (
 	mostRate    = 1e9
 	mostTokens  = 1e9
 	mostMembers = 1e6
-	mostNumber  = 9e12 // any other
+	mostNumber  = 9e12 // of any other number
 	longestGate = 24 * time.Hour
 
 	longestEpoch = 300 // bytes

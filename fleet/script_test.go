@@ -13,10 +13,10 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// The tests of this file are of what keys may have that the script did not
-// write. TestLaw of fleettest is of everything else that the script does.
+// The tests in this file are for values in keys that the script did not write.
+// TestLaw of fleettest tests everything else that the script does.
 
-// A scripted runs the script in a server, at times of its own.
+// A scripted runs the script in a server, at given times.
 type scripted struct {
 	*testing.T
 	client valkey.Client
@@ -35,7 +35,7 @@ func (s *scripted) set(key string, fieldsAndValues ...string) {
 	}
 }
 
-// renew renews a lease of a key. The reply must make sense.
+// renew renews a lease of a key, and checks the reply.
 func (s *scripted) renew(key string, last protocol.Last) protocol.Reply {
 	s.Helper()
 	const clock = "redis.call('TIME')"
@@ -56,9 +56,8 @@ func (s *scripted) renew(key string, last protocol.Last) protocol.Reply {
 	return got
 }
 
-// Values in the key that the script did not write there do no lasting harm: the
-// replies make sense, and grant what the rate allows. Fields that it does not
-// know stay.
+// Values in the key that the script did not write do no lasting harm: the replies
+// are valid, and grant what the rate allows. Unknown fields are kept.
 func TestDamagedKey(t *testing.T) {
 	s := newScripted(t)
 	for _, field := range []string{
@@ -89,8 +88,8 @@ func TestDamagedKey(t *testing.T) {
 	}
 }
 
-// A key that somebody else uses is not renewed, for a minute after it last was.
-// A time of that in the future does not lock it.
+// A key that other processes use is not renewed until a minute after their last
+// renewal. A time of that renewal in the future does not lock the key.
 func TestLockedKey(t *testing.T) {
 	s := newScripted(t)
 	for _, test := range []struct {

@@ -19,21 +19,20 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// The tests of this file use real servers, for what these and their clients do.
-// Those of script_test.go are of the script, and the others use fleettest in
-// virtual time.
+// The tests in this file test real servers and their clients. Those in
+// script_test.go test the script, and the others use fleettest in virtual time.
 
-// rights are what the script needs. The connection itself needs HELLO, which
+// rights are those that the script needs. The connection itself needs HELLO, which
 // every user may call.
 var rights = []string{"+eval", "+evalsha", "+time", "+hmget", "+hset", "+pexpire"}
 
-// allow makes a user of a server who may use the keys of a fleet and nothing
-// else but the rights.
+// allow creates a user of a server who has only the rights, and only for the keys of
+// a fleet.
 func allow(s *storetest.Server, name string, rights ...string) {
 	s.Do(append([]string{"ACL", "SETUSER", name, "reset", "on", ">secret", "~orders:*"}, rights...)...)
 }
 
-// evaluate makes a renewal as a user.
+// evaluate renews a lease as a user.
 func evaluate(t *testing.T, option valkey.ClientOption, key string) error {
 	t.Helper()
 	option.Username, option.Password = "fleet", "secret"
@@ -63,7 +62,7 @@ func TestLeastRights(t *testing.T) {
 	}
 }
 
-// A member is a Transport that shares through a real server.
+// A member is a Transport of a fleet with a real server.
 type member struct {
 	transport *awsretry.Transport
 	shared    *fleet.Fleet
@@ -80,8 +79,8 @@ func join(t *testing.T, client fleet.Client) *member {
 	return m
 }
 
-// until makes requests until the member has a lease, or has none, and logs how
-// long that takes.
+// until makes requests until the member has a lease, or none, and logs how long that
+// takes.
 func (m *member) until(t *testing.T, leased bool) {
 	t.Helper()
 	start := time.Now()
@@ -92,9 +91,8 @@ func (m *member) until(t *testing.T, leased bool) {
 	})
 }
 
-// Whatever happens to a server, no request fails or waits for it, and there is
-// a lease again when it is over. Dial returns a Client although there is no
-// server yet.
+// Whatever happens to a server, no request fails or waits for it, and there is a
+// lease again afterwards. Dial returns a Client although there is no server yet.
 func TestFaults(t *testing.T) {
 	s := storetest.Start(t)
 	s.Stop()
@@ -147,7 +145,7 @@ func TestCloseWhileTheStoreHangs(t *testing.T) {
 	store.Signal(syscall.SIGSTOP)
 	defer store.Signal(syscall.SIGCONT)
 	m.until(t, false)
-	_ = m.shared.Close() // TestEvalHangs knows what it returns, and when
+	_ = m.shared.Close() // TestEvalHangs tests what it returns, and when
 	if err := connection.Close(); err != nil {
 		t.Errorf("the connection's Close returned %v", err)
 	}
@@ -206,8 +204,8 @@ const primaries = 3 // of a cluster
 
 var clusterRights = append(slices.Clone(rights), "+cluster|slots", "+cluster|shards")
 
-// startCluster starts a cluster of so many servers, of which the primaries have
-// slots. In it a user also needs cluster|slots and cluster|shards.
+// startCluster starts a cluster of n servers, whose primaries have slots. In a
+// cluster a user also needs cluster|slots and cluster|shards.
 func startCluster(t *testing.T, n int) (servers []*storetest.Server, addrs []string) {
 	t.Helper()
 	for i := range n {

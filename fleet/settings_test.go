@@ -13,7 +13,7 @@ import (
 	"example.com/awsretry/fleet/fleettest"
 )
 
-// A couple is two processes with settings of their own, in virtual time.
+// A couple is two processes, each with its own settings, in virtual time.
 type couple struct {
 	*testing.T
 	store         *fleettest.Store
@@ -55,7 +55,7 @@ func (c *couple) check(when string, wantFirst, wantSecond bool) {
 	}
 }
 
-// Which settings must be the same, and what a process with others is told.
+// Which settings must be the same, and which error a process with others gets.
 func TestOtherSettings(t *testing.T) {
 	adaptive := func(c awsretry.RateLimitConfig) *awsretry.Transport {
 		return &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: c}
@@ -92,9 +92,8 @@ func TestOtherSettings(t *testing.T) {
 	}
 }
 
-// The first process's settings stay while it is there, and for a minute after
-// that. Another one works alone, also after an outage of the store that is
-// shorter.
+// The first process's settings apply while it is running, and for a minute after
+// that. A process with others works alone, also after a shorter outage of the store.
 func TestSettingsStay(t *testing.T) {
 	inCouple(t, new(awsretry.Transport), new(awsretry.Transport), 800*time.Millisecond, func(c *couple) {
 		c.check("at the start", true, false)

@@ -13,8 +13,8 @@ import (
 	"example.com/awsretry/fleet/internal/storetest"
 )
 
-// BenchmarkRenewal prints what a renewal costs the store: the time of its
-// processor, the memory of a partition, and what is sent.
+// BenchmarkRenewal prints what a renewal costs the store: CPU time, the memory of a
+// partition, and the bytes that are sent.
 func BenchmarkRenewal(b *testing.B) {
 	const processes = 100
 	store := storetest.Start(b)
@@ -51,7 +51,7 @@ func BenchmarkRenewal(b *testing.B) {
 	b.ReportMetric(float64(replied.Load()), "B/reply")
 }
 
-// cpuSeconds returns how much time of a processor a server has used.
+// cpuSeconds returns how much CPU time a server has used.
 func cpuSeconds(b *testing.B, s *storetest.Server) (sum float64) {
 	b.Helper()
 	for line := range strings.Lines(s.Do("INFO", "cpu")) {

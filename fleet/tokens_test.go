@@ -23,7 +23,8 @@ const (
 	float    = 10  // what a process keeps for its next retries
 )
 
-// A pool is processes with one bucket of retry tokens, in virtual time.
+// A pool is a number of processes that share a bucket of retry tokens, in virtual
+// time.
 type pool struct {
 	*testing.T
 	store     *fleettest.Store
@@ -80,7 +81,7 @@ func (p *pool) stored() int {
 	return int(n)
 }
 
-// sum returns all retry tokens that there are.
+// sum returns the total number of retry tokens.
 func (p *pool) sum() int {
 	n := p.stored()
 	for _, one := range p.processes {
@@ -140,7 +141,7 @@ func TestTokensAreNotMinted(t *testing.T) {
 	}
 }
 
-// step lets something happen.
+// step makes one random event happen.
 func (p *pool) step(random *rand.Rand, restarts bool) {
 	one := p.processes[random.IntN(len(p.processes))]
 	switch what := random.IntN(10); {
@@ -166,8 +167,8 @@ func (p *pool) step(random *rand.Rand, restarts bool) {
 	time.Sleep(500 * time.Millisecond)
 }
 
-// A fault of the store, or of the way to it, takes few tokens away and brings
-// few back: those of one renewal of each process at most.
+// A fault of the store, or of the way to it, removes and adds few tokens: those of
+// one renewal of each process at most.
 func TestTokensAfterAFault(t *testing.T) {
 	const mostInARenewal = 5 * float // for a retry, and four that were refused
 	for name, test := range map[string]struct {
@@ -234,8 +235,7 @@ func TestTokensAfterAFault(t *testing.T) {
 	}
 }
 
-// Close leaves a Transport the retry tokens of one retry, and gives the others
-// back.
+// Close leaves a Transport the retry tokens of one retry, and returns the others.
 func TestTokensAfterClose(t *testing.T) {
 	inPool(t, 1, http.StatusOK, 0, func(p *pool) {
 		one := p.processes[0]
@@ -251,8 +251,8 @@ func TestTokensAfterClose(t *testing.T) {
 	})
 }
 
-// Made-up names of partitions bring no retries: a partition that replaces another
-// one in the table begins with what that one's fleet had left.
+// Made-up names of partitions gain no retries: a partition that replaces another one
+// in the table begins with what was left in the other one's fleet.
 func TestTokensOfMadeUpPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newFleet(t, &fleettest.Store{Latency: time.Millisecond}, fleet.Config{})

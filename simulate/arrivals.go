@@ -44,7 +44,7 @@ func (f *fleet) openLoop(c *client) {
 	}
 }
 
-// herdArrivals returns when the calls of the herds arrive at c, in their order.
+// herdArrivals returns when the calls of the herds arrive at c, in order.
 func (f *fleet) herdArrivals(c *client, seed uint64) (all []time.Duration) {
 	for i, e := range f.scenario.Events {
 		if e.Kind != scenario.Herd {
@@ -119,7 +119,7 @@ type pace struct {
 	rates []float64
 }
 
-// paceOf returns the rate of each of the clients.
+// paceOf returns the rate of each client.
 func paceOf(s scenario.Scenario) pace {
 	count := float64(s.Clients.Count)
 	o := s.OverTime
@@ -133,9 +133,9 @@ func paceOf(s scenario.Scenario) pace {
 	return p
 }
 
-// next returns when the next call arrives after t, or never. In a Poisson
-// process, the number of calls that are expected until then is exponentially
-// distributed with the mean 1. x is the random number for it.
+// next returns when the next call arrives after t, or never. In a Poisson process,
+// the expected number of calls until then is exponentially distributed with mean 1.
+// x is the random number for it.
 func (p pace) next(t time.Duration, x uint64) time.Duration {
 	if p.every == 0 {
 		return t + exponential(x, float64(time.Second)/p.rates[0])

@@ -8,8 +8,8 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// However few clients make the calls and however many may be under way, as many
-// calls arrive as the scenario says, and they take as long.
+// As many calls arrive as the scenario says, and they take as long, however few
+// clients make the calls and however many may be under way.
 func TestArrivalsAreNotCut(t *testing.T) {
 	const rate, response = 8000, 7 * time.Millisecond
 	with := func(clients int, timeout float64) scenario.Scenario {

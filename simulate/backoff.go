@@ -8,8 +8,8 @@ import (
 	"example.com/awsretry/internal/jitter"
 )
 
-// seededBackoff is the default backoff of a Transport in that mode, with random
-// parts that are seeded and keep a client at instants of its callers.
+// seededBackoff is the default backoff of a Transport in a mode. Its random parts
+// are seeded, and let a client wake only at instants of its callers.
 func seededBackoff(mode awsretry.Mode, seed uint64, g grid) awsretry.Backoff {
 	full := seededJitter(seed)
 	if mode == awsretry.Legacy {
@@ -17,7 +17,7 @@ func seededBackoff(mode awsretry.Mode, seed uint64, g grid) awsretry.Backoff {
 			return g.rounded(jitter.Legacy(n, class == awsretry.Throttled, full))
 		})
 	}
-	// The Transport fills in the delays of its revision.
+	// The Transport sets the delays of its revision.
 	return awsretry.Exponential{Jitter: func(d time.Duration) time.Duration { return min(g.rounded(full(d)), g.delay(d)) }}
 }
 
@@ -29,8 +29,8 @@ func seededJitter(seed uint64) awsretry.Jitter {
 	}
 }
 
-// spread adds the random part of a Retry-After. It ends at one of the call's
-// instants, and depends on the call and the time only.
+// spread adds the random part of a Retry-After. The delay ends at one of the call's
+// instants, and depends only on the call and the time.
 func (g grid) spread(of *call) jitter.Source {
 	return func(delay, spread time.Duration) time.Duration {
 		now := g.now()

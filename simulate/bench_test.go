@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkOutage is the outage scenario with its six settings, for ten minutes.
-// What it takes depends on the attempts; the clients cost memory.
+// Its time depends on the number of attempts, its memory on the number of clients.
 func BenchmarkOutage(b *testing.B) {
 	for _, clients := range []int{100, 10_000} {
 		b.Run(fmt.Sprint(clients, "_clients"), func(b *testing.B) {

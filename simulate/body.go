@@ -14,15 +14,15 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// bodies are the bodies of a service's successful responses. They break off at
-// a rate that does not change, so a part of a body breaks off less often than a
-// whole one.
+// bodies are the bodies of a service's successful responses. They break off at a
+// constant rate, so a part of a body breaks off less often than a whole one.
 type bodies struct {
 	time  time.Duration // of a whole body
 	lasts float64       // mean time until one would break off, in nanoseconds
 }
 
-// bodySize is how many bytes a body has. Each of them is a part of its time.
+// bodySize is the size of a body in bytes. Each byte takes an equal part of its
+// time.
 const bodySize = 1 << 12
 
 const etag = `"1"`
@@ -75,11 +75,11 @@ type body struct {
 	service *service
 	ctx     context.Context
 	call    *call
-	began   time.Duration // with the byte first
+	began   time.Duration // when the byte first began to arrive
 
 	first, next, end int
 	breaks           bool // at end
-	arrived          bool // as much as ever will
+	arrived          bool // no more bytes will arrive
 	err              error
 }
 
@@ -91,7 +91,7 @@ func untilDone(ctx context.Context, resp *http.Response) {
 	}
 }
 
-// Read implements io.Reader. The first one waits until all bytes have arrived.
+// Read implements io.Reader. The first call waits until all bytes have arrived.
 func (b *body) Read(p []byte) (int, error) {
 	if !b.arrived {
 		b.arrive()

@@ -17,18 +17,18 @@
 //
 // # Same seed, same result
 //
-// A bubble decides when goroutines run, but not the order of goroutines that
-// wake at the same instant. So no two of them do: each caller owns a residue
-// class of the nanosecond (see grid), wakes only at instants of its own class,
-// and its deadlines fall between the classes. Two kinds of events happen at other
-// instants, but the order does not matter for them. A send token may arrive at
-// any instant, and the caller that gets it continues at its own instant. And the
-// run ends at an instant after which nothing counts.
+// A bubble decides when goroutines run, but not the order of goroutines that wake
+// at the same instant. So no two of them wake at the same instant: each caller owns
+// a residue class of the nanosecond (see grid), wakes only at instants of its own
+// class, and its deadlines fall between the classes. Two kinds of events happen at
+// other instants, but their order does not matter. A send token may arrive at any
+// instant, and the caller that gets it continues at its own instant. And the run
+// ends at an instant after which nothing counts.
 //
 // With the setting fleet, clients also renew their leases, each on its own
-// goroutine, at instants of another class that the client owns. A send token that
-// arrives at the same instant does matter here, because the renewal counts the
-// callers in line, so the renewal waits until the token has arrived.
+// goroutine, at instants of another class that the client owns. Here a send token
+// that arrives at the same instant matters, because the renewal counts the callers
+// in line, so the renewal waits until the token has arrived.
 //
 // Random numbers are functions of the seed and of their purpose, so that every
 // setting faces the same arrivals and the same latencies. The library's own

@@ -25,7 +25,7 @@ type fleet struct {
 	cancel   func() // ends ctx, and all calls
 	calls    sync.WaitGroup
 	end      func() // the maker's; may be nil
-	shares   bool   // the clients share
+	shares   bool   // the clients share their buckets
 }
 
 // A client is one process of the fleet.
@@ -179,7 +179,7 @@ func (f *fleet) call(c *client, of call) {
 	f.record.ended(of, f.grid.now(), good)
 }
 
-// A callKey is the key of the *call in its context.
+// A callKey is the context key of a *call.
 type callKey struct{}
 
 // callOf returns the call that a request is part of.

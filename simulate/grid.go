@@ -20,8 +20,8 @@ type grid struct {
 // newGrid makes a grid for owners from 0 to owners-1 that starts now.
 func newGrid(owners int) grid { return grid{start: time.Now(), tick: tickFor(owners)} }
 
-// tickFor returns the least divisor of a second, at most a second, that has
-// room for the owners.
+// tickFor returns the smallest divisor of a second, at most a second, that has room
+// for the owners.
 func tickFor(owners int) time.Duration {
 	best := time.Second
 	for two := time.Duration(1); two <= 512; two *= 2 { // a second is 2^9 * 5^9 ns
@@ -39,11 +39,11 @@ func (g grid) now() time.Duration { return time.Since(g.start) }
 // next returns the owner's first instant at or after t.
 func (g grid) next(owner int, t time.Duration) time.Duration { return g.nextOf(series{owner, 1, 1}, t) }
 
-// A series is owners whose numbers are first, first+step, and so on.
+// A series is count owners with the numbers first, first+step, and so on.
 type series struct{ first, step, count int }
 
-// nextOf returns the first instant at or after t of any of the owners, which
-// must have room in a tick.
+// nextOf returns the first instant at or after t of any of the owners. A tick must
+// have room for them.
 func (g grid) nextOf(owners series, t time.Duration) time.Duration {
 	behind := (t - time.Duration(2*owners.first)) % g.tick
 	if behind < 0 {
@@ -56,8 +56,8 @@ func (g grid) nextOf(owners series, t time.Duration) time.Duration {
 	return t + g.tick - behind
 }
 
-// near returns the owner's instant that is nearest to t, but later than now. If
-// times were rounded up, each would be half a tick longer on average.
+// near returns the owner's instant after now that is nearest to t. If times were
+// rounded up instead, each would be half a tick longer on average.
 func (g grid) near(owner int, t time.Duration) time.Duration {
 	return g.next(owner, max(t-g.tick/2, g.now()+1))
 }
@@ -65,12 +65,12 @@ func (g grid) near(owner int, t time.Duration) time.Duration {
 // owns reports whether t is one of the owner's instants.
 func (g grid) owns(owner int, t time.Duration) bool { return g.next(owner, t) == t }
 
-// deadline returns the instant for a deadline of the owner's that is just after
-// its first own instant at or after t.
+// deadline returns the instant for a deadline of the owner. It is just after the
+// owner's first instant at or after t.
 func (g grid) deadline(owner int, t time.Duration) time.Duration { return g.next(owner, t) + 1 }
 
-// rounded rounds d to whole ticks, so that a goroutine that sleeps it from an
-// instant of its own wakes at one.
+// rounded rounds d to whole ticks, so that a goroutine that sleeps for it from one
+// of its own instants wakes at another one.
 func (g grid) rounded(d time.Duration) time.Duration { return g.delay(d + g.tick/2) }
 
 // delay is like rounded, but never longer than d.
@@ -79,19 +79,18 @@ func (g grid) delay(d time.Duration) time.Duration { return d - d%g.tick }
 // sleepUntil sleeps until t, unless that has passed.
 func (g grid) sleepUntil(t time.Duration) { time.Sleep(t - g.now()) }
 
-// settle returns when everything else that happens at this instant has
-// happened. Two goroutines must not call it at the same instant. In real time it
-// returns at once.
+// settle waits until everything else that happens at this instant has happened. Two
+// goroutines must not call it at the same instant. In real time it returns at once.
 func (g grid) settle() {
 	if !g.wall {
 		synctest.Wait()
 	}
 }
 
-// wait sleeps until t, which must be an instant of the owner's, and reports
-// true. If ctx ends before t or at t, it sleeps until the owner's first instant
-// after that, and reports false. It knows beforehand which of the two comes
-// first and needs no select: nothing but its deadline ends ctx within the run.
+// wait sleeps until t, which must be an instant of the owner, and reports true. If
+// ctx ends before t or at t, it sleeps until the owner's first instant after that,
+// and reports false. It needs no select, because it knows beforehand which of the
+// two comes first: only its deadline ends ctx within the run.
 func (g grid) wait(ctx context.Context, owner int, t time.Duration) bool {
 	if t != never {
 		deadline, ok := ctx.Deadline()
@@ -105,10 +104,10 @@ func (g grid) wait(ctx context.Context, owner int, t time.Duration) bool {
 	return false
 }
 
-// align returns the instant at which the call's next request arrives, which is
-// then now. The call's start and its owner's instants are returned as they are.
-// At any other instant, such as that of a send token, align sleeps until the
-// owner's next one. It reports false if ctx ends first.
+// align returns the instant at which the call's next request arrives, which is now
+// when align returns. The call's start and its owner's instants need no wait. At
+// any other instant, such as that of a send token, align sleeps until the owner's
+// next one. It reports false if ctx ends first.
 func (g grid) align(ctx context.Context, c *call) (at time.Duration, ok bool) {
 	now := g.now()
 	if now == c.start || g.owns(c.owner, now) {
@@ -118,5 +117,5 @@ func (g grid) align(ctx context.Context, c *call) (at time.Duration, ok bool) {
 	return at, g.wait(ctx, c.owner, at)
 }
 
-// never is an instant that does not come.
+// never is an instant that is not reached.
 const never time.Duration = math.MaxInt64

@@ -42,8 +42,8 @@ func TestInstantsBelongToOneOwner(t *testing.T) {
 	}
 }
 
-// A request at a foreign instant, after a send token or a timeout, continues at
-// an instant of its owner.
+// A request at an instant that is not its owner's, after a send token or a timeout,
+// continues at an instant of its owner.
 func TestAlign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGrid(50) // a tick of 100 ns

@@ -40,8 +40,8 @@ func (i *impatient) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// A timeoutError has the methods of net/http's error for a response that does
-// not come in time.
+// A timeoutError has the methods of net/http's error for a response that does not
+// arrive in time.
 type timeoutError struct{}
 
 func (timeoutError) Error() string   { return "simulate: timeout awaiting response headers" }

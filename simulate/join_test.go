@@ -8,8 +8,8 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// Clients that join call from then on, and fairness counts the time that they
-// are there.
+// Clients that join make calls from then on, and fairness counts only the time
+// since they joined.
 func TestClientsJoin(t *testing.T) {
 	herd := scenario.Event{Kind: scenario.Herd, From: seconds(1), To: seconds(9), Calls: 20}
 	for _, tt := range []struct {

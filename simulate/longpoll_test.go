@@ -7,11 +7,10 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// Callers that take the next item at once spin as soon as the retry token
-// bucket is empty. With long_poll each of them waits for a delay first: half a
-// second on average, but only a fortieth of a second after a transient failure
-// in the 2026 revision. Adaptive mode paces the callers only where the service
-// throttles.
+// Callers that take the next item at once spin as soon as the retry token bucket is
+// empty. With long_poll each of them first waits for a delay: half a second on
+// average, but only a fortieth of a second after a transient failure in the 2026
+// revision. Adaptive mode paces the callers only if the service throttles.
 func TestClosedLoop(t *testing.T) {
 	const (
 		callers = 128 // half of the document's, so that the test takes half the time

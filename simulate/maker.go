@@ -21,7 +21,7 @@ const (
 
 // quotas are the retry token buckets with a name.
 var quotas = map[string]awsretry.QuotaConfig{
-	"": {}, // the revision's
+	"": {}, // the revision's quota
 
 	// AWS SDK for Kotlin, "Retries".
 	scenario.QuotaDocuments: {RetryCost: 5, TimeoutCost: 10, ThrottlingCost: 10},
@@ -42,10 +42,10 @@ type maker struct {
 	limits   bool // the setting has a rate limiter
 	make     func(link) http.RoundTripper
 	shared   *sharedStore // of all clients; nil: they do not share
-	end      func()       // ends what the RoundTrippers run, in virtual time; nil: nothing
+	end      func()       // stops what the RoundTrippers run, in virtual time; nil: nothing
 }
 
-// A link is what a maker puts one client's RoundTripper on.
+// A link is what a maker builds one client's RoundTripper on.
 type link struct {
 	base           http.RoundTripper
 	attemptTimeout time.Duration
@@ -91,8 +91,8 @@ func newMaker(s scenario.Setting, getenv func(string) string) (maker, error) {
 	return transports(s, modes[s.Use].mode, modes[s.Use].revision, 0), nil
 }
 
-// loops makes clients that retry after a fixed delay whenever the class allows
-// it. They have no token bucket and ignore Retry-After.
+// loops makes clients that retry after a fixed delay if the class allows a retry.
+// They have no token bucket and ignore Retry-After.
 func loops(s scenario.Setting, attempts int) maker {
 	delay := cmp.Or(time.Duration(s.Pause), defaultNaivePause)
 	return maker{make: func(l link) http.RoundTripper {

@@ -8,7 +8,7 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// What a scenario changes over time comes in the steps in which it is changed.
+// OverTime takes effect in the steps of the scenario.
 func TestOverTime(t *testing.T) {
 	s := scenario.Scenario{
 		Duration: seconds(40), Seed: 1,

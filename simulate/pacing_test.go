@@ -9,9 +9,9 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// A measure is what callers of a throttling service experience from an instant
-// on. The first seconds, in which the limiter searches for the rate after a
-// throttling that hits all callers at once, are better left out.
+// A measure is what callers of a throttling service experience from an instant on.
+// It should leave out the first seconds, in which all callers are throttled at once
+// and the limiter searches for the rate.
 type measure struct {
 	goodput   float64       // successful calls, as a share of those that the service could have served
 	throttled float64       // share of the attempts
@@ -61,9 +61,9 @@ func limitedTo(rate float64) scenario.Throttle {
 	return scenario.Throttle{Rate: rate, Burst: max(rate/10, 1), Code: "ProvisionedThroughputExceededException"}
 }
 
-// What a pacing makes of a service, mostly with one client of 64 callers that
-// call again at once. Most runs of one client hardly depend on the seed. Where
-// the seed matters, the measure is the mean over some.
+// How callers fare with each pacing, mostly with one client of 64 callers that call
+// again at once. Most runs of one client hardly depend on the seed. Where the seed
+// matters, the measure is the mean over several.
 func TestPacing(t *testing.T) {
 	if raceDetector || testing.Short() {
 		t.Skip("it takes long, and minutes with the race detector; make check runs it without")
@@ -109,7 +109,7 @@ func TestPacing(t *testing.T) {
 			goodput: 0.99, p99: 800 * time.Millisecond, begun: 10},
 		{name: "80 calls of 100/s", length: 180, throttle: limitedTo(100), rate: 80, seeds: 4,
 			goodput: 0.79, p99: time.Second}, // all that is asked for
-		// Some clients get most of the service for minutes: single runs vary, Jain's
+		// Some clients get most of the service for minutes: in single runs Jain's
 		// index is 0.15 to 0.87.
 		{name: "32 clients", length: 180, throttle: limitedTo(100), clients: 32, callers: 2, seeds: 12,
 			goodput: 0.97, throttled: 0.08, failed: 0.01, fairness: 0.5, begun: 5},
@@ -144,8 +144,8 @@ func TestPacing(t *testing.T) {
 					t.Error("the rate is never found")
 				}
 			}
-			// A call may end in the measured time whose request was admitted before,
-			// and there are the bursts: the goodput may be above 1.
+			// The goodput may be above 1, because of bursts and because a call that
+			// ends in the measured time may have been admitted before.
 			if got.goodput < tt.goodput || got.goodput > 1.01 || got.fairness < tt.fairness ||
 				got.throttled > cmp.Or(tt.throttled, 0.04) || got.failed > cmp.Or(tt.failed, 0.001) ||
 				tt.p99 > 0 && got.p99 > tt.p99 || tt.begun > 0 && got.begun > tt.begun {

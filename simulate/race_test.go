@@ -2,6 +2,6 @@
 
 package simulate
 
-// raceDetector says whether the race detector runs, with which a simulation
-// takes five times as long.
+// raceDetector reports whether the race detector runs. With it a simulation takes
+// five times as long.
 const raceDetector = true

@@ -25,8 +25,8 @@ const (
 	forBody
 )
 
-// random returns a number that depends on its arguments only: a seed and what
-// the number is for. Each step is the finalizer of SplitMix64 (G. Steele, D.
+// random returns a number that depends only on its arguments: a seed and the
+// purpose of the number. Each step is the finalizer of SplitMix64 (G. Steele, D.
 // Lea and C. Flood, "Fast Splittable Pseudorandom Number Generators").
 func random(parts ...uint64) uint64 {
 	var x uint64
@@ -64,8 +64,8 @@ func span(ns float64) time.Duration {
 	return time.Duration(min(ns, longest))
 }
 
-// quantile returns the time that the share u of the requests takes at most:
-// between two points of the table in proportion.
+// quantile returns the time that the share u of the requests takes at most. It
+// interpolates linearly between the points of the table.
 func quantile(table []scenario.Quantile, u float64) time.Duration {
 	i := sort.Search(len(table)-1, func(i int) bool { return table[i].Share >= u })
 	if i == 0 {

@@ -8,7 +8,7 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// What the ready scenarios show, as docs/SIMULATE.md says it.
+// The ready scenarios show what docs/SIMULATE.md says.
 func TestReadyScenarios(t *testing.T) {
 	if raceDetector {
 		t.Skip("it takes a minute with the race detector; make test runs it without")

@@ -48,9 +48,10 @@ func recovery(s scenario.Scenario, good []float64) (Span, Recovery) {
 	return Span(s.Duration - over), NotRecovered
 }
 
-// lastingFrom returns the first slot from which goodput stays to the end of the
-// run: no five slots and no rest of the run have fewer successes than a rate of
-// enough has by chance, which is three standard deviations of a Poisson process.
+// lastingFrom returns the first slot from which goodput lasts to the end of the
+// run: neither five slots in a row nor the rest of the run have fewer successes
+// than chance allows at a rate of enough, within three standard deviations of a
+// Poisson process.
 func lastingFrom(good []float64, enough float64) int {
 	stays := func(succeeded float64, slots int) bool {
 		expected := enough * float64(slots)
@@ -71,11 +72,11 @@ func lastingFrom(good []float64, enough float64) int {
 	return 0
 }
 
-// SecondsToTheRate returns how many seconds it takes, from a second of the run
-// on, until the goodput is nine tenths of what the service serves, or -1 if it
-// never is. The goodput is the mean of five seconds, or of the time in which
-// the service serves twenty requests if that is longer. good is
-// [Series].Good. The scenario must be valid.
+// SecondsToTheRate returns how many seconds after the second from of the run the
+// goodput reaches nine tenths of what the service serves, or -1 if it never does.
+// The goodput is the mean over five seconds, or over the time in which the service
+// serves twenty requests if that is longer. good is [Series].Good. The scenario
+// must be valid.
 func SecondsToTheRate(s scenario.Scenario, good []float64, from int) int {
 	at := func(second int) scenario.Duration { return scenario.Duration(second) * scenario.Duration(time.Second) }
 	for begin, end := from, from; begin < len(good); begin++ {

@@ -14,8 +14,8 @@ type Result struct {
 	Scenario scenario.Scenario `json:"scenario"`
 	Outcomes []Outcome         `json:"outcomes"` // in the order of Scenario.Settings
 
-	// Resolution is the time between two instants at which a caller can act. The
-	// more calls there may be at the same time, the longer it is, up to 1 ms.
+	// Resolution is the time between two instants at which a caller can act. It
+	// grows with the number of calls that may be under way, up to 1 ms.
 	Resolution Span `json:"resolution_ms"`
 }
 
@@ -49,25 +49,25 @@ type Outcome struct {
 	FailedShare    float64 `json:"failed_share"`       // of the calls that ended
 	ThrottledShare float64 `json:"throttled_share"`    // of the attempts
 
-	// P50 and P99 are of successful calls, including delays and waits for a
-	// send token. They are 0 if there are none. If more than 1 % of the calls did
-	// not end, these count as at least as long as they had lasted (Kaplan and
-	// Meier's estimate); it is a lower bound if most of them last.
+	// P50 and P99 are of successful calls, including delays and waits for a send
+	// token. They are 0 if there are none. If more than 1 % of the calls did not
+	// end, each of those counts as at least as long as it had lasted (Kaplan and
+	// Meier's estimate). The estimate is a lower bound if most calls did not end.
 	P50 Span `json:"p50_ms"`
 	P99 Span `json:"p99_ms"`
 
-	// Recovery is the time from the end of the last event until goodput is
-	// back. An event that lasts to the end of the run counts with its
-	// beginning. Goodput is back when its mean over five seconds is at least
-	// nine tenths of the mean before the first event, or of what the service can
-	// still serve if that is less, and it stays there to the end of the run. It
-	// stays as long as chance explains that it is less.
+	// Recovery is the time from the end of the last event, or from the beginning
+	// of an event that lasts to the end of the run, until goodput has recovered.
+	// Goodput has recovered when its mean over five seconds is at least nine
+	// tenths of the mean before the first event, or of what the service can still
+	// serve if that is less, and stays there to the end of the run. Drops that
+	// chance explains do not count.
 	Recovery  Span     `json:"recovery_ms"`
 	Recovered Recovery `json:"recovered"`
 
 	// Fairness is Jain's index of what each client got: 1 if all got the same,
-	// 1/n if one of n got everything, and 0 if none got anything. In a closed
-	// loop a client gets its successful calls in the time that it was there, else
+	// 1/n if one of n got everything, and 0 if none got anything. In a closed loop
+	// that is a client's successful calls in the time since it joined, otherwise
 	// the share of its calls that succeeded.
 	Fairness float64 `json:"fairness"`
 
@@ -78,8 +78,8 @@ type Outcome struct {
 	Series Series `json:"series"`
 }
 
-// mostUnfinished is the share of calls above which those that did not end change
-// the figures.
+// mostUnfinished is the share of unfinished calls above which they change the
+// figures.
 const mostUnfinished = 0.01
 
 // UnfinishedShare returns the share of the calls that did not end.
@@ -96,12 +96,12 @@ type Series struct {
 	Lost      []float64 `json:"lost"`      // attempts whose caller gave up
 	Backlog   []float64 `json:"backlog"`   // work that the service has at the end of the second, in requests
 
-	// Samples of the clients' buckets, in a long run not for every second. nil
-	// if the setting has no such bucket. Tokens is in the retry bucket, mean
-	// over the clients; for fleet it is what the store and all clients have
-	// together. SendRate is the attempts per second that the rate limiter
-	// allows, mean over the clients that are limited. Members is how many
-	// clients share, for fleet.
+	// Samples of the clients' buckets, in a long run not for every second. Each is
+	// nil if the setting has no such bucket. Tokens is the mean number of tokens in
+	// a client's retry bucket; for fleet it is the total of the store and all
+	// clients. SendRate is the attempts per second that the rate limiter allows,
+	// as the mean over the clients that are limited. Members is how many clients
+	// share, for fleet.
 	Tokens   []Sample `json:"tokens,omitempty"`
 	SendRate []Sample `json:"send_rate_per_second,omitempty"`
 	Members  []Sample `json:"members,omitempty"`

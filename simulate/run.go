@@ -25,20 +25,20 @@ type Options struct {
 	// the share of the work that is done. It may be nil.
 	Progress func(float64)
 
-	// Observe is called for every call when it ends or the run does, with the
-	// index of its setting. Calls of one setting come one after the other;
-	// those of different settings may come at the same time. It may be nil.
+	// Observe is called for every call, with the index of its setting, when the
+	// call or the run ends. For one setting it is called sequentially, for
+	// different settings concurrently. It may be nil.
 	Observe func(setting int, c Call)
 
-	// WallClock runs in real time, for a RoundTripper that virtual time does
-	// not suit: in virtual time nothing happens until every goroutine waits.
+	// WallClock runs in real time, for a RoundTripper that does not work in
+	// virtual time, in which the clock advances only while every goroutine waits.
 	// The result then depends on the machine.
 	WallClock bool
 }
 
 // Run simulates s with each of its settings. The same scenario gives the same
-// result. The errors are those of [scenario.Scenario.Validate], of a setting's
-// file that cannot be read, and ctx's cause if it ends first.
+// result. Run returns the error of [scenario.Scenario.Validate], the error of a
+// setting's file that cannot be read, or ctx's cause if ctx ends first.
 func Run(ctx context.Context, s scenario.Scenario, o Options) (*Result, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func follow(done *atomic.Int64, all int64, progress func(float64)) (stop func())
 	return func() { cancel(); following.Wait() }
 }
 
-// ends returns when the calls end that are under way.
+// ends returns when the run and its drain end.
 func ends(s scenario.Scenario) time.Duration { return time.Duration(s.Duration + s.Drain) }
 
 // A run is the run of one setting.

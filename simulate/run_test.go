@@ -13,7 +13,7 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// Figures of runs that are small enough to be worked out by hand.
+// Figures of runs that are small enough to be computed by hand.
 func TestRunAgainstHandCalculation(t *testing.T) {
 	type figures struct{ Calls, Good, Failed, Unfinished, Attempts, Throttled int64 }
 	outage := func(how string, from, to float64) scenario.Event {
@@ -78,7 +78,7 @@ func TestRunAgainstHandCalculation(t *testing.T) {
 			drain:   seconds(1),
 			want:    figures{Calls: 100, Good: 100, Attempts: 100},
 		}, {
-			// Five calls begin in the outage. The last attempt is at 10.03 s.
+			// Five calls begin during the outage. The last attempt is at 10.03 s.
 			name:    "naive: an outage to the end is one in the drain",
 			setting: scenario.Setting{Use: scenario.UseNaive},
 			events:  []scenario.Event{outage(scenario.OutageReset, 9, 10)},
@@ -211,7 +211,7 @@ func TestNoVirtualTime(t *testing.T) {
 	}
 }
 
-// The fleet at the edges of its size.
+// The smallest and the largest fleet.
 func TestSmallAndLarge(t *testing.T) {
 	for _, c := range []scenario.Clients{
 		{Count: 1, Rate: 0.001},
@@ -234,7 +234,7 @@ func TestSmallAndLarge(t *testing.T) {
 	}
 }
 
-// With other clients, the calls of all together stay the same.
+// Another number of clients makes the same number of calls.
 func TestClientsDoNotChangeTheLoad(t *testing.T) {
 	s := tiny(scenario.Setting{Use: scenario.UseNone})
 	s.Duration, s.Clients = seconds(60), scenario.Clients{Count: 30, Callers: 2, Think: seconds(0.4)}

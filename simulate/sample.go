@@ -7,8 +7,8 @@ import (
 	"example.com/awsretry"
 )
 
-// A sampled is the last sample of a client's buckets. It is reused while the
-// client is idle, as most clients of a large fleet are most of the time.
+// A sampled is the last sample of a client's buckets. It is reused while the client
+// is idle, which is most of the time in a large fleet.
 type sampled struct {
 	begun, ended atomic.Int64 // calls
 
@@ -18,8 +18,8 @@ type sampled struct {
 	calls int64 // that had begun, and ended; -1: the state may change without calls
 }
 
-// state returns the state of the client's buckets, if it has used them. Those
-// that it shares may change at any time.
+// state returns the state of the client's buckets, if it has used them. Shared
+// buckets may change at any time.
 func (c *client) state(shared bool) (awsretry.State, bool) {
 	s := &c.sampled
 	calls := s.ended.Load()
@@ -75,7 +75,7 @@ func (f *fleet) sample(t time.Duration, m maker) {
 	}
 }
 
-// sendRate returns the rate of a client. The rate of a lease ends with it.
+// sendRate returns the rate of a client. The rate of a lease ends with the lease.
 func sendRate(s awsretry.State) float64 {
 	if s.Fleet.Leased {
 		return s.Fleet.Rate / float64(max(s.Fleet.Members, 1))

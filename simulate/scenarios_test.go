@@ -31,7 +31,7 @@ func tiny(settings ...scenario.Setting) scenario.Scenario {
 	}
 }
 
-// restless returns small runs in which as much as possible happens at once.
+// restless returns small runs in which as many events as possible coincide.
 func restless() []scenario.Scenario {
 	settings := append(
 		scenario.DefaultSettings(),

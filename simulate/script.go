@@ -20,11 +20,11 @@ type segment struct {
 	// throttled is the share that the throttle refuses at random.
 	throttled float64
 
-	worked float64 // requests that the queue can pass from the run's start to from if it is never empty
+	worked float64 // requests that a queue that is never empty passes from the run's start to from
 }
 
-// A script is the segments of a run in their order. The first begins at 0, the
-// last does not end.
+// A script is the segments of a run in order. The first begins at 0, the last does
+// not end.
 type script []segment
 
 // newScript returns the script of s, which must be valid and have its defaults.
@@ -103,8 +103,8 @@ func (g segment) workedAt(t time.Duration) float64 {
 	return g.worked + g.capacity*(t-g.from).Seconds()
 }
 
-// passes returns the instant, in segment i or later, at which the queue has
-// passed that many requests, or never.
+// passes returns the instant, in segment i or later, at which the queue has passed
+// worked requests, or never.
 func (s script) passes(i int, worked float64) time.Duration {
 	for ; i < len(s); i++ {
 		last := i == len(s)-1
@@ -143,7 +143,7 @@ func (g segment) serves() float64 {
 	return can * (1 - g.share)
 }
 
-// segmentAt returns the segment that t is in.
+// segmentAt returns the segment that contains t.
 func (s script) segmentAt(t time.Duration) segment {
 	g := s[0]
 	for _, next := range s[1:] {

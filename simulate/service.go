@@ -25,7 +25,7 @@ type service struct {
 	refuseCost float64
 	failsFast  bool
 	network    time.Duration
-	end        time.Duration // of the run; what happens later is not counted
+	end        time.Duration // of the run; later events are not counted
 	latency    scenario.Latency
 	spread     float64 // of a lognormal latency: the standard deviation of its logarithm
 	refusals   map[*scenario.Throttle]refusal
@@ -203,7 +203,8 @@ func failure(how string, at time.Duration) fate {
 	return fate{at: at, status: http.StatusServiceUnavailable, refusal: plain}
 }
 
-// work adds to the queue, in requests. It requires that v.mu is locked.
+// work adds an amount of work to the queue, in requests. It requires that v.mu is
+// locked.
 func (v *service) work(now time.Duration, g segment, amount float64) {
 	v.passed = max(v.passed, g.workedAt(now)) + amount
 	if now < v.end {
@@ -239,8 +240,8 @@ func (v *service) sample(c *call) time.Duration {
 	return median
 }
 
-// admits reports whether the segment's throttle lets the call's attempt pass.
-// It takes the attempt's token. It requires that v.mu is locked.
+// admits reports whether the segment's throttle admits the call's attempt, and
+// takes the attempt's token. It requires that v.mu is locked.
 func (v *service) admits(g segment, c *call, now time.Duration) bool {
 	if g.throttled > 0 && unit(random(c.id, uint64(c.attempts), forThrottle)) < g.throttled {
 		return false

@@ -187,7 +187,7 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// Refusing requests takes capacity, and the work that it makes is counted.
+// Refusing requests takes capacity, and counts as work.
 func TestBacklog(t *testing.T) {
 	of := func(refuseCost float64, events ...scenario.Event) Outcome {
 		s := tiny(scenario.Setting{Use: scenario.UseNone})

@@ -60,13 +60,13 @@ func (s *sharedStore) tokens(capacity int) float64 {
 	return float64(capacity)
 }
 
-// A member is a client's way to the store, and decides when it renews.
+// A member connects a client to the store, and decides when the client renews.
 //
-// A client renews its lease at instants of its own, like a caller: those for the
+// A client renews its lease at its own instants, like a caller: those for the
 // deadlines of the owner that starts its arriving calls, which has no deadlines.
-// The lease and half the latency are whole ticks, so that the store renews at
-// such an instant, and so does what follows it. The bucket of send tokens may also change at any
-// of these instants; that comes first.
+// The lease and half the latency are whole ticks, so that the store also renews at
+// such an instant, and the reply arrives at one. The bucket of send tokens may
+// change at any of these instants; that happens first.
 type member struct {
 	link
 	store *sharedStore
@@ -108,9 +108,9 @@ func (m *member) sleep(ctx context.Context) error {
 	}
 }
 
-// RenewIn is called by package fleet. It returns a time from 5 % before the
-// renewal is due to 5 % after that. What it returns depends on the time only,
-// because two signals at one instant may be one.
+// RenewIn is called by package fleet. It returns a time from 5 % before the renewal
+// is due to 5 % after. The result depends only on the time, because two signals at
+// one instant may be merged.
 func (m *member) RenewIn(d time.Duration) time.Duration {
 	now := m.grid.now()
 	part := unit(random(m.seed, forRenewal, uint64(now+d)))

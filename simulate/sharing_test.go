@@ -51,8 +51,8 @@ func TestFleetSharesTheRate(t *testing.T) {
 	}
 }
 
-// The clients of fleet share the tokens of their retries, so that in an outage
-// they add little to the load.
+// The clients of fleet share their retry tokens, so that they add little to the
+// load in an outage.
 func TestFleetSharesTheTokens(t *testing.T) {
 	s := scenario.Scenario{
 		Name: "outage", Duration: seconds(5), Seed: 1,
@@ -77,7 +77,7 @@ func TestFleetSharesTheTokens(t *testing.T) {
 	}
 }
 
-// In real time there is nothing to wait for at the instant of a renewal.
+// In real time a renewal waits for nothing else at its instant.
 func TestFleetOnTheWallClock(t *testing.T) {
 	s := tiny(scenario.Setting{Use: scenario.UseFleet})
 	s.Duration = seconds(1)
@@ -90,7 +90,7 @@ func TestFleetOnTheWallClock(t *testing.T) {
 	}
 }
 
-// Clients that share follow a service whose answers take seconds. They are
+// Clients that share adapt to a service whose responses take seconds. They are
 // throttled no more often than clients that do not share, and exceed the limit by
 // half as much.
 func TestFleetOnASlowService(t *testing.T) {
@@ -121,8 +121,7 @@ func TestFleetOnASlowService(t *testing.T) {
 	}
 }
 
-// A renewal is at an instant that no caller has, and its time is about when it
-// is due.
+// A renewal is at an instant that no caller owns, close to when it is due.
 func TestInstantsOfRenewals(t *testing.T) {
 	synctest.Test(t, func(*testing.T) {
 		l := &member{link: link{grid: newGrid(1000), seed: 1, owner: 77}}

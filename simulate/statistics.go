@@ -18,9 +18,9 @@ func Percentile[T ~int64 | ~uint32](sorted []T, p float64) T {
 	return sorted[min(max(rank, 0), len(sorted)-1)]
 }
 
-// percentileOf is Percentile where it is known of some values only that they are
-// greater: the estimate of Kaplan and Meier. If too many are unknown, it returns
-// the greatest value. Both slices must be sorted.
+// percentileOf is Percentile if only a lower bound is known for some values: the
+// estimate of Kaplan and Meier. If too many values are unknown, it returns the
+// greatest one. Both slices must be sorted.
 func percentileOf(known, atLeast []uint32, p float64) uint32 {
 	if len(atLeast) == 0 {
 		return Percentile(known, p)
@@ -80,17 +80,16 @@ func share(part, whole int64) float64 {
 	return float64(part) / float64(whole)
 }
 
-// SecondsPerPoint returns how many seconds of a run one point of a curve
-// covers. It is 1 unless the run is long: more than 2000 points are a smear, and
-// a large file.
+// SecondsPerPoint returns how many seconds of a run one point of a curve covers. It
+// is 1 unless the run is long: more than 2000 points blur, and make a large file.
 func SecondsPerPoint(s scenario.Scenario) int {
 	const most = 2000
 	seconds := int(time.Duration(s.Duration) / time.Second)
 	return max((seconds+most-1)/most, 1)
 }
 
-// Means returns the mean of each group of so many seconds, and where its middle
-// is. The last group may be smaller.
+// Means returns the mean of each group of that many seconds, and its middle. The
+// last group may be smaller.
 func Means(values []float64, of int) (means, middles []float64) {
 	from := 0
 	for group := range slices.Chunk(values, of) {

@@ -80,8 +80,8 @@ func TestSecondsPerPoint(t *testing.T) {
 	}
 }
 
-// Values of which only a lower bound is known raise a percentile, and short ones
-// do not lower it.
+// Values with only a known lower bound raise a percentile, and low bounds do not
+// lower it.
 func TestPercentileOf(t *testing.T) {
 	values := func(from, to uint32) (all []uint32) {
 		for v := from; v < to; v++ {

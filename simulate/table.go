@@ -43,12 +43,12 @@ func Columns() []Column {
 	}
 }
 
-// unfinished is the column of calls that did not end, for outcomes that have
-// more of them than those that are always under way.
+// unfinished is the column of calls that did not end, for outcomes that have more
+// of them than the calls that are always under way.
 var unfinished = Column{"unfinished calls", "unfin-", "ished", func(o Outcome) string { return format.Count(o.Unfinished) }}
 
-// unfinished reports whether a setting has so many calls that did not end that
-// its figures depend on them.
+// unfinished reports whether a setting has so many unfinished calls that its
+// figures depend on them.
 func (r *Result) unfinished() bool {
 	return slices.ContainsFunc(r.Outcomes, func(o Outcome) bool { return o.UnfinishedShare() > mostUnfinished })
 }
@@ -74,9 +74,9 @@ func (r *Result) Warnings() (warnings []string) {
 	return warnings
 }
 
-// WriteTable writes what was simulated and the outcomes, one line for each
-// setting. If the columns do not fit into width characters, the rest of them
-// follows as another table. A width of 0 means no limit.
+// WriteTable writes what was simulated and the outcomes, one line for each setting.
+// Columns that do not fit into width characters follow in another table. A width of
+// 0 means no limit.
 func (r *Result) WriteTable(w io.Writer, width int) error {
 	rows := make([][]string, 2+len(r.Outcomes))
 	for _, c := range r.Columns() {
@@ -117,14 +117,14 @@ func (r *Result) Rounding() string {
 	return fmt.Sprintf("times are rounded to %v, because many calls may be under way at once", r.Resolution)
 }
 
-// coarse reports whether the resolution is more than a hundredth of what a call
-// takes.
+// coarse reports whether the resolution is more than a hundredth of the time that a
+// call takes.
 func (r *Result) coarse() bool {
 	s := r.Scenario.Service
 	return float64(r.Resolution) > (s.Latency.Mean()+float64(s.Network))/100
 }
 
-// writeColumns aligns the first column to the left and the others to the right.
+// writeColumns aligns the first column left and the others right.
 func writeColumns(w io.Writer, rows [][]string, width int) {
 	const gap = 2
 	widths := make([]int, len(rows[0]))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Calls that did not end have a column and a warning, if they are many.
+// Unfinished calls have a column and a warning, if there are many.
 func TestUnfinishedCalls(t *testing.T) {
 	for unfinished, want := range map[int64]bool{10: false, 500: true} {
 		r := &Result{Outcomes: []Outcome{{Setting: "adaptive", Calls: 1000, Good: 1000 - unfinished, Unfinished: unfinished}}}
@@ -22,8 +22,8 @@ func TestUnfinishedCalls(t *testing.T) {
 	}
 }
 
-// Columns that do not fit follow in another table, each with the setting. What
-// was not measured is a dash.
+// Columns that do not fit follow in other tables, each with the setting. A dash
+// means not measured.
 func TestNarrowTable(t *testing.T) {
 	const width = 60
 	r := &Result{Outcomes: []Outcome{

@@ -8,8 +8,8 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// theory returns the length of a run that is held against theory, in seconds,
-// and the share by which the two may differ.
+// theory returns the length of a run that is compared with theory, and the share by
+// which the two may differ.
 func theory(long float64) (duration scenario.Duration, tolerance float64) {
 	if raceDetector {
 		return seconds(math.Ceil(long / 20)), 0.12 // chance is sqrt(20) times as large
@@ -26,7 +26,7 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// A theoryRun is an outcome with what theory needs to know of it.
+// A theoryRun is an outcome with the values that theory needs.
 type theoryRun struct {
 	Outcome
 	took float64 // seconds, mean over the calls that succeeded
@@ -62,8 +62,8 @@ func TestWaitingTime(t *testing.T) {
 	near(t, "the mean wait", got.took-network-1./capacity, load/(2*(1-load))/capacity, tolerance)
 }
 
-// Erlang B: a client with room for so many calls loses a call that arrives when
-// all are under way. Only the mean of what a call takes matters.
+// Erlang B: a client with room for a number of calls loses a call that arrives
+// while as many are under way. Only the mean time of a call matters.
 func TestBlocking(t *testing.T) {
 	const network = 0.01
 	long, tolerance := theory(400)
@@ -88,7 +88,7 @@ func TestBlocking(t *testing.T) {
 	}
 }
 
-// erlangB returns the share of the calls that so many servers lose.
+// erlangB returns the share of the calls that a number of servers lose.
 func erlangB(servers int, offered float64) float64 {
 	b := 1.0
 	for n := 1; n <= servers; n++ {
@@ -97,9 +97,8 @@ func erlangB(servers int, offered float64) float64 {
 	return b
 }
 
-// The interactive response time law: callers = throughput * (response time +
-// think time). Where the service is the bottleneck, the throughput is its
-// capacity.
+// The interactive response time law: callers = throughput * (response time + think
+// time). If the service is the bottleneck, the throughput is its capacity.
 func TestClosedLoopLaw(t *testing.T) {
 	long, tolerance := theory(120)
 	for _, tt := range []struct {
@@ -159,11 +158,10 @@ func TestNaiveAmplification(t *testing.T) {
 	}
 }
 
-// Metastable failure (Bronson, Aghayev, Charapko and Zhu, "Metastable Failures
-// in Distributed Systems"): an outage fills the queue with requests whose
-// callers have given up by the time that they are served. Retries without a
-// limit keep it full after the outage. The retry token bucket lets the fleet
-// come back.
+// Metastable failure (Bronson, Aghayev, Charapko and Zhu, "Metastable Failures in
+// Distributed Systems"): an outage fills the queue with requests whose callers have
+// given up by the time the requests are served. Unlimited retries keep it full
+// after the outage. The retry token bucket lets the fleet recover.
 func TestMetastableFailure(t *testing.T) {
 	r := mustRun(t, scenario.Scenario{
 		Duration: seconds(240), Seed: 1,

@@ -16,7 +16,7 @@ import (
 // A throttleBucket is a token bucket, or a window. It is full at first.
 type throttleBucket struct {
 	rate, burst float64
-	window      time.Duration // 0: tokens come back one by one
+	window      time.Duration // 0: tokens are refilled one by one
 	tokens      float64
 	at          time.Duration
 }
@@ -30,9 +30,9 @@ func (b *throttleBucket) take(now time.Duration) bool {
 	return true
 }
 
-// advance credits the tokens that came back up to now.
+// advance adds the tokens that were refilled up to now.
 func (b *throttleBucket) advance(now time.Duration) {
-	now = max(now, b.at) // a wall clock may have been read before another caller's
+	now = max(now, b.at) // in real time another caller may have read a later time
 	switch {
 	case b.window == 0:
 		b.tokens = min(b.tokens+b.rate*(now-b.at).Seconds(), b.burst)
@@ -50,7 +50,7 @@ func (b *throttleBucket) reset() time.Duration {
 	return span((b.burst - b.tokens) / b.rate * 1e9)
 }
 
-// announce returns the headers that say what is left at now, in a run that
+// announce returns the headers that announce what is left at now, in a run that
 // starts at start.
 func (b *throttleBucket) announce(t *scenario.Throttle, now time.Duration, start time.Time) http.Header {
 	b.advance(now)
@@ -86,7 +86,7 @@ func (b *throttleBucket) announce(t *scenario.Throttle, now time.Duration, start
 	return h
 }
 
-// A refusal is what distinguishes the responses of a throttle.
+// A refusal has what distinguishes the responses of a throttle.
 type refusal struct {
 	header http.Header
 	body   string
@@ -107,7 +107,7 @@ func newRefusal(t *scenario.Throttle, start time.Time) refusal {
 		r.header.Set("Retry-After", at.UTC().Format(http.TimeFormat))
 	}
 	if t.Code != "" {
-		// Strings always encode.
+		// Strings can always be encoded.
 		text, _ := json.Marshal(map[string]string{"__type": t.Code, "message": "Rate exceeded"})
 		r.header.Set("Content-Type", "application/x-amz-json-1.0")
 		r.body = string(text)

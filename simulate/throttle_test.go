@@ -10,7 +10,7 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// What the service announces is what it has left, and the library reads it.
+// The service announces what it has left, and the library reads it.
 func TestAnnouncements(t *testing.T) {
 	const from, taken, at = time.Second, 20, 15 * time.Second // a bucket refills by 14
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -39,7 +39,7 @@ func TestAnnouncements(t *testing.T) {
 	}
 }
 
-// A window admits its requests at any time in it, and the next one as many.
+// A window admits its requests at any time in it, and so does the next one.
 func TestWindow(t *testing.T) {
 	b := throttleBucket{rate: 1, burst: 60, window: time.Minute, tokens: 60}
 	for _, tt := range []struct {

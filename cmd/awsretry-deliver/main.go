@@ -1,6 +1,6 @@
-// Command awsretry-deliver sends webhooks by delivery policies: from a store
-// that outlives the process, or again from a folder of dead letters. Each of
-// its commands is in a folder of internal/command.
+// Command awsretry-deliver sends webhooks by delivery policies: from a store that
+// outlives the process, or again from a folder of dead letters. Its commands are in
+// the folders of internal/command.
 package main
 
 import (

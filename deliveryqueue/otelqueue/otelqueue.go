@@ -1,4 +1,4 @@
-// Package otelqueue shows a deliveryqueue.Queue in OpenTelemetry metrics: what
+// Package otelqueue records OpenTelemetry metrics of a deliveryqueue.Queue: what
 // waits, for how long, for which endpoints, and how deliveries end.
 package otelqueue
 
@@ -26,9 +26,9 @@ const (
 	endpointKey = attribute.Key("awsretry.queue.endpoint")
 )
 
-// MaxEndpoints is how many endpoints have their own series, those with the
-// most deliveries that wait, are running or are dead. The others together have
-// the endpoint "other", so that the number of series is bounded.
+// MaxEndpoints is how many endpoints have their own series: those with the most
+// deliveries that wait, are running or are dead. All others share the endpoint
+// "other", so that the number of series is bounded.
 const MaxEndpoints = 100
 
 const other = "other"
@@ -43,9 +43,8 @@ type Recorder struct {
 	endpoints  metric.Int64ObservableGauge
 }
 
-// New returns a Recorder of metrics with meters, or with the global
-// MeterProvider if meters is nil. It returns an error if an instrument cannot be
-// made.
+// New returns a Recorder that uses meters, or the global MeterProvider if meters is
+// nil. It returns an error if an instrument cannot be created.
 func New(meters metric.MeterProvider) (*Recorder, error) {
 	if meters == nil {
 		meters = otel.GetMeterProvider()
@@ -66,8 +65,8 @@ func New(meters metric.MeterProvider) (*Recorder, error) {
 	return r, nil
 }
 
-// Outcome counts the state of a delivery after an attempt. It is the OnOutcome of
-// a deliveryqueue.Config.
+// Outcome counts the state of a delivery after an attempt. It is for the OnOutcome
+// of a deliveryqueue.Config.
 func (r *Recorder) Outcome(d deliveryqueue.Delivery) {
 	attrs := []attribute.KeyValue{stateKey.String(string(d.State))}
 	if d.Reason != "" {
@@ -76,10 +75,10 @@ func (r *Recorder) Outcome(d deliveryqueue.Delivery) {
 	r.outcomes.Add(context.Background(), 1, metric.WithAttributes(attrs...))
 }
 
-// Watch shows the contents of the store in gauges, until Unregister is called on the
-// returned Registration, before the queue is closed. Each collection of the metrics
-// calls Queue.Endpoints, so let one process watch a store, and let it collect
-// every 10 s or less often.
+// Watch shows the contents of the store in gauges until Unregister is called on the
+// returned Registration. Call Unregister before the queue is closed. Each
+// collection of the metrics calls Queue.Endpoints, so watch a store in only one
+// process, and collect every 10 s or less often.
 func (r *Recorder) Watch(q *deliveryqueue.Queue) (metric.Registration, error) {
 	if q == nil {
 		return nil, errors.New("otelqueue: the Queue is nil; it must be the one to show")

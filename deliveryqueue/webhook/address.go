@@ -11,7 +11,7 @@ import (
 type AddressError struct {
 	Host string     // the host and port that have the address; "" from CheckAddr
 	Addr netip.Addr // without a zone; an embedded IPv4 address is on its own
-	Kind string     // what it is, such as "private", "loopback" or "cloud metadata"
+	Kind string     // the kind of address, such as "private", "loopback" or "cloud metadata"
 }
 
 func (e *AddressError) Error() string {
@@ -31,14 +31,13 @@ func (e *AddressError) Unwrap() error {
 // CheckAddr returns an [*AddressError] if addr is neither public nor in allow.
 // A program may refuse a customer's URL with it before a delivery is stored.
 //
-// Public are the addresses that the special-purpose registries of IANA (RFC
-// 6890) do not list as special. So these are refused: private, loopback,
-// link-local, unspecified, multicast, carrier-grade NAT, benchmarking,
-// documentation and reserved addresses, and all of 6to4 and Teredo. The
-// addresses at which clouds serve metadata and credentials are refused too. An
-// IPv4 address in an IPv6 address (IPv4-mapped, or NAT64 with the prefix
-// 64:ff9b::/96) is treated as the IPv4 address. A NAT64 with a prefix of the
-// network's own cannot be recognized.
+// An address is public if the special-purpose registries of IANA (RFC 6890) do not
+// list it as special. So these are refused: private, loopback, link-local,
+// unspecified, multicast, carrier-grade NAT, benchmarking, documentation and
+// reserved addresses, and all of 6to4 and Teredo. The addresses at which clouds
+// serve metadata and credentials are refused, too. An IPv4 address in an IPv6
+// address (IPv4-mapped, or NAT64 with the prefix 64:ff9b::/96) is treated as the
+// IPv4 address. NAT64 with a network-specific prefix cannot be recognized.
 func CheckAddr(addr netip.Addr, allow ...netip.Prefix) error {
 	bare := addr.WithZone("").Unmap() // a prefix contains neither zones nor mapped addresses
 	for _, prefix := range allow {
@@ -66,9 +65,9 @@ var (
 	globalUnicast = netip.MustParsePrefix("2000::/3")     // all that IANA has assigned for it
 )
 
-// special are the addresses that are not public. The first that contains an
-// address names it. The prefixes are those of the IANA IPv4 and IPv6
-// Special-Purpose Address Registries, without the few within that are public.
+// special has the prefixes of addresses that are not public. The first prefix that
+// contains an address determines its kind. The prefixes are from the IANA IPv4 and
+// IPv6 Special-Purpose Address Registries, without the few public ones in them.
 var special = []struct {
 	prefix netip.Prefix
 	kind   string

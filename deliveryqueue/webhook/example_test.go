@@ -20,12 +20,12 @@ import (
 )
 
 // secretsOf returns the secrets of the endpoint of a request, the new one first
-// while one is replaced. In a program, they are in its database.
+// during a replacement. In a program, they are in its database.
 func secretsOf(*http.Request) ([]string, error) {
 	return []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, nil
 }
 
-// openQueue opens a queue whose deliveries are signed, and go to public
+// openQueue opens a queue whose deliveries are signed, and are sent only to public
 // addresses and those in allow.
 func openQueue(ctx context.Context, store string, allow ...netip.Prefix) (*deliveryqueue.Queue, error) {
 	base := webhook.Sign(webhook.PublicOnly(allow...), func(req *http.Request) (*webhook.Signer, error) {
@@ -44,7 +44,7 @@ func check(err error) {
 	}
 }
 
-// A queue that signs its deliveries and guards its own network.
+// A queue that signs its deliveries and protects its own network.
 func Example() {
 	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()

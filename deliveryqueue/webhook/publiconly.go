@@ -24,11 +24,11 @@ import (
 // a permanent failure: a delivery to the host is not retried, and becomes a dead
 // letter with the address and its kind in the error.
 //
-// The transport uses no proxy, regardless of the environment: a proxy resolves
-// the name itself, so the check would see only the proxy's address. If you set
-// Proxy, the proxy has to check the addresses, and its own must be public or in
-// allow. Other fields may be changed too, except for DialContext,
-// DialTLSContext and their deprecated forms.
+// The transport uses no proxy, regardless of the environment: a proxy resolves the
+// name itself, so the check would see only the proxy's address. If you set Proxy,
+// the proxy must check the addresses, and its own address must be public or in
+// allow. You may change other fields, too, except DialContext, DialTLSContext and
+// their deprecated forms.
 func PublicOnly(allow ...netip.Prefix) *http.Transport {
 	t := cleanhttp.DefaultPooledTransport()
 	t.Proxy = nil

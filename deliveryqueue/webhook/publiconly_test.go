@@ -61,7 +61,7 @@ func (s *nameServer) serve(c net.Conn) {
 // guarded returns what PublicOnly returns, with another resolver.
 func guarded(t *testing.T, names *nameServer) *http.Transport {
 	t.Helper()
-	// 127.0.0.1 stands for a public address.
+	// 127.0.0.1 takes the role of a public address.
 	allow := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	base := PublicOnly(allow...)
 	t.Cleanup(base.CloseIdleConnections)
@@ -119,8 +119,8 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// A host that has a public address too is not given up because that address is
-// down.
+// A delivery to a host that also has a public address is not given up because that
+// address is down.
 func TestSomeAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	var names nameServer
@@ -138,9 +138,9 @@ func TestSomeAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// The environment's proxy would resolve the name itself. The address of one
-// that is set is checked, and a delivery is retried until the setting is
-// corrected.
+// The environment's proxy would resolve the name itself, and is not used. The
+// address of a proxy that is set is checked, and a delivery is retried until the
+// setting is corrected.
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	base := PublicOnly()

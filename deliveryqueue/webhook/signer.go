@@ -20,7 +20,7 @@ import (
 )
 
 // A Signer signs webhooks as Standard Webhooks 1.0.0 specifies, with HMAC-SHA256.
-// NewSigner returns one. A Signer is safe for concurrent use. It shows no
+// NewSigner returns one. A Signer is safe for concurrent use. It does not reveal a
 // secret, however it is printed, logged or encoded.
 type Signer struct {
 	macs []func() hash.Hash // functions, so that no reflection finds the secrets
@@ -33,11 +33,11 @@ const (
 	longestSecret  = 64
 )
 
-// NewSigner returns a Signer with an endpoint's secret: whsec_ and the base64 of
-// 24 to 64 random bytes. While the secret is being replaced, pass the new one
-// and the old one: each request then has a signature by each, and the receiver
-// accepts either. Every endpoint should have its own secret, because anyone
-// who has a secret can sign with it. The errors do not show a secret.
+// NewSigner returns a Signer with an endpoint's secret: whsec_ and the base64 of 24
+// to 64 random bytes. While the secret is being replaced, pass the new one and the
+// old one: each request then has a signature by each, and the receiver accepts
+// either. Every endpoint should have its own secret, because anyone who has a
+// secret can sign with it. The errors do not reveal a secret.
 func NewSigner(secrets ...string) (*Signer, error) {
 	if len(secrets) == 0 {
 		return nil, errors.New("webhook: NewSigner: there is no secret; there must be at least one")
@@ -129,8 +129,8 @@ func (s *Signer) sign(req *http.Request, now time.Time) error {
 	return nil
 }
 
-// values returns the values of a header in any letter case: the names of one that
-// was copied from another map may not be canonical.
+// values returns the values of a header in any letter case, because names that were
+// copied from another map may not be canonical.
 func values(h http.Header, name string) (all []string) {
 	for own, values := range h {
 		if strings.EqualFold(own, name) {
@@ -154,10 +154,10 @@ func set(h http.Header, name, value string) {
 // a permanent failure.
 func fault(text string) error { return &http.ProtocolError{ErrorString: "webhook: " + text} }
 
-// Sign returns a RoundTripper that signs each request and sends it through
-// base. It is for the Base of a deliveryqueue.Config and of a
-// delivery.Transport, which send each attempt through it. If base is nil, it is
-// what PublicOnly returns. The request's body is kept in memory.
+// Sign returns a RoundTripper that signs each request and sends it through base. It
+// is for the Base of a deliveryqueue.Config and of a delivery.Transport, which send
+// each attempt through it. A nil base means PublicOnly(). The request's body is
+// kept in memory.
 //
 // find returns the Signer of the request's endpoint. It must not read the body.
 // If it returns an error, the request is not sent, and a delivery is retried by

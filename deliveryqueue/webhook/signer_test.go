@@ -18,8 +18,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// The first secret, the message and its signature are those of the libraries of
-// Standard Webhooks and of Svix, in their tests.
+// The first secret, the message and its signature are from the tests of the
+// libraries of Standard Webhooks and of Svix.
 const (
 	secret    = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	other     = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
@@ -154,8 +154,7 @@ func TestUnsignable(t *testing.T) {
 	}
 }
 
-// Names that are not canonical, of a header that was copied, are those of the
-// same headers.
+// Names of a copied header that are not canonical name the same headers.
 func TestNamesThatAreNotCanonical(t *testing.T) {
 	t.Parallel()
 	req := newRequest(t, strings.NewReader(payload), "")
@@ -221,8 +220,8 @@ func TestEachAttemptIsSigned(t *testing.T) {
 	}
 }
 
-// The request's body is closed if the request is not sent, and what find
-// returns is retried.
+// The request's body is closed if the request is not sent, and an error of find is
+// retried.
 func TestSignerIsNotFound(t *testing.T) {
 	t.Parallel()
 	missing := errors.New("the database is down")

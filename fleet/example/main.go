@@ -1,5 +1,5 @@
-// Two processes that keep a rate together: run it twice, for a minute, beside
-// a store and a service.
+// Example is a process that shares a rate with others for a minute. Start a store
+// and a service, and run it twice:
 //
 //	redis-server --port 6379 --save ""
 //	python3 -m http.server 8080 --bind 127.0.0.1

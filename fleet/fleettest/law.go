@@ -8,11 +8,11 @@ import (
 	"example.com/awsretry/fleet/internal/protocol"
 )
 
-// format is that of the hash.
+// format is the version of the hash's fields.
 const format = "4"
 
-// A partition is what renew.lua stores of a partition. The fields have the same
-// names there. Times are in milliseconds.
+// A partition has the fields that renew.lua stores, with the same names. Times are
+// in milliseconds.
 type partition struct {
 	format, epoch, settings, pacing, leader, said string
 
@@ -25,13 +25,13 @@ type partition struct {
 	expires time.Time
 }
 
-// A sum is the sum over the members that renewed in this window of the clock, and
-// over those that renewed in the one before.
+// A sum adds up values of the members that renewed in the current window of the
+// clock, and of those that renewed in the one before.
 type sum struct{ this, before float64 }
 
 func (s *sum) total() float64 { return s.this + s.before }
 
-// remove removes what a member added age windows ago, a negative number if it
+// remove removes what a member added age windows ago. A negative age means that it
 // added nothing.
 func (s *sum) remove(n, age float64) {
 	switch age {
@@ -42,7 +42,7 @@ func (s *sum) remove(n, age float64) {
 	}
 }
 
-// move moves the windows by so many.
+// move moves on by that many windows.
 func (s *sum) move(passed float64) {
 	if passed > 0 {
 		s.this, s.before = 0, s.this
@@ -98,7 +98,8 @@ func (p *partition) renew(a *protocol.Request, at time.Time) protocol.Reply {
 	return r.reply
 }
 
-// differs returns what is not that of the other members.
+// differs returns the name of a setting that the other members have with another
+// value, and that value.
 func (r *renewal) differs() (name, theirs string) {
 	for _, s := range []struct {
 		name, theirs, ours string
@@ -116,10 +117,12 @@ func (r *renewal) differs() (name, theirs string) {
 	return "", ""
 }
 
-// silence is how long nobody must have renewed before others may use the key.
+// silence is how long a key must not have been renewed before processes with other
+// settings may use it.
 func (r *renewal) silence() float64 { return max(60000, 20*r.Lease) }
 
-// open moves the clock, and makes the partition if it is new or an older copy.
+// open advances the clock, and re-creates the partition if it is new or an older
+// copy.
 func (r *renewal) open() {
 	p := r.p
 	r.elapsed = max(0, min(r.server-p.server, 10*r.Lease))
@@ -153,7 +156,7 @@ func (r *renewal) addSums() {
 	p.tripsOf += r.TripsOf
 }
 
-// lead takes the leader's rate, and finds a leader, who gets the sums.
+// lead stores the leader's rate, and chooses the leader, which gets the sums.
 func (r *renewal) lead() {
 	p, leads := r.p, r.p.leader == r.ID
 	if leads && r.Rate >= 0 {
@@ -171,7 +174,7 @@ func (r *renewal) lead() {
 	}
 }
 
-// longWindow is that of the tokens that members hold, in leases.
+// longWindow is the window for the tokens that members hold, in leases.
 const longWindow = 12
 
 func (r *renewal) moveWindows() {
@@ -182,12 +185,13 @@ func (r *renewal) moveWindows() {
 	p.held.move(r.passed(longWindow*r.Lease, r.before))
 }
 
-// passed returns how many windows began since a time.
+// passed returns how many windows have begun since a time.
 func (r *renewal) passed(window, since float64) float64 {
 	return math.Floor(r.p.now/window) - math.Floor(since/window)
 }
 
-// age returns how many windows ago the member renewed last, or -1 if it did not.
+// age returns how many windows ago the member last renewed, or -1 if it has not
+// renewed in this epoch.
 func (r *renewal) age(window float64) float64 {
 	if !r.same {
 		return -1
@@ -246,7 +250,7 @@ func (r *renewal) divide() {
 	}
 }
 
-// grantSlots grants a member what it needs, or its share of it.
+// grantSlots grants a member the slots that it needs, or its share of them.
 func (r *renewal) grantSlots(share float64, enough bool) {
 	p, own := r.p, min(r.Credit+float64(share*r.Since), max(share*r.Lease, 1))
 	needed := math.Floor(r.Wanted)

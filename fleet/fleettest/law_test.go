@@ -116,7 +116,7 @@ func fields(of any) map[string]string {
 	return all
 }
 
-// Renewals are random ones by several members.
+// A renewals makes random renewals by several members.
 type renewals struct {
 	*rand.Rand
 	members int

@@ -1,4 +1,4 @@
-// Package fleettest has a store in memory for tests of programs that use
+// Package fleettest provides an in-memory store for tests of programs that use
 // package fleet.
 //
 //	store := &fleettest.Store{Latency: time.Millisecond}
@@ -35,8 +35,8 @@ type Store struct {
 	partitions map[string]partition
 }
 
-// Eval implements fleet.Client. It ignores the script, and does what that of
-// package fleet does.
+// Eval implements fleet.Client. It ignores the script, and does in Go what the
+// script of package fleet does.
 func (s *Store) Eval(ctx context.Context, _ string, keys, args []string) ([]string, error) {
 	s.evals.Add(1)
 	if err := sleep(ctx, s.Latency/2); err != nil {
@@ -76,7 +76,7 @@ func (s *Store) renew(key, arg string) ([]string, error) {
 }
 
 // get returns the partition of a key, or a zero partition if there is none. It
-// requires that s.mu is held.
+// requires that s.mu be held.
 func (s *Store) get(key string, now time.Time) (p partition, ok bool) {
 	if p, ok = s.partitions[key]; !ok || !now.Before(p.expires) {
 		return partition{}, false
@@ -115,7 +115,7 @@ func (s *Store) Flush() {
 	clear(s.partitions)
 }
 
-// Copy copies all keys. Calling restore replaces the store's keys by the copy, as
+// Copy copies all keys. Calling restore replaces the store's keys with the copy, as
 // a restart from a backup does.
 func (s *Store) Copy() (restore func()) {
 	s.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"example.com/awsretry/fleet/internal/protocol"
 )
 
-// What a Store has besides the script, of which the tests in law_test.go are.
+// The parts of a Store other than the script, which law_test.go tests.
 func TestStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &Store{Latency: 10 * time.Millisecond}
@@ -44,7 +44,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// All of a rate, as it is granted, is not more than the rate by rounding.
+// A share that is the whole rate does not exceed it by rounding.
 func TestAllOfARate(t *testing.T) {
 	for i := range 300 {
 		rate := math.Exp(float64(i) / 30)

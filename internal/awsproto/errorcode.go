@@ -1,6 +1,6 @@
-// Package awsproto reads and writes what the AWS protocols say about retries:
-// error codes in headers and bodies, retry headers, and the operations that
-// have their own rules.
+// Package awsproto reads and writes what the AWS protocols define for retries:
+// error codes in headers and bodies, retry headers, and the operations that have
+// their own rules.
 package awsproto
 
 import (
@@ -118,7 +118,7 @@ func jsonCodes(body []byte) (typ, code string) {
 		return typ, ""
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber() // a number too big for a float64 is not an error then
+	dec.UseNumber() // so that a number too big for a float64 is not an error
 	if _, err := dec.Token(); err != nil {
 		return "", ""
 	}
@@ -150,9 +150,9 @@ func jsonCodes(body []byte) (typ, code string) {
 	}
 }
 
-// leadingType returns the code of a body that starts with __type, as most of
-// the AWS JSON protocols' do, and "" for any other. It avoids the decoder,
-// which takes longer than all the rest of a retry.
+// leadingType returns the code of a body that starts with __type, as most bodies of
+// the AWS JSON protocols do, and "" for any other. It avoids the decoder, which
+// takes longer than the rest of a retry.
 func leadingType(body []byte) string {
 	rest, ok := bytes.CutPrefix(body, []byte(`{"__type":"`))
 	if !ok {
@@ -258,8 +258,8 @@ func isCodePath(path []string) bool {
 }
 
 // An asciiReader makes a document in any charset acceptable to the XML decoder,
-// which refuses bytes that are not UTF-8. It replaces every byte that is not
-// ASCII by DEL, which no code contains.
+// which rejects bytes that are not UTF-8. It replaces every byte that is not ASCII
+// with DEL, which no code contains.
 type asciiReader struct{ io.Reader }
 
 func (r asciiReader) Read(p []byte) (int, error) {
@@ -286,9 +286,9 @@ var cborMode = func() cbor.DecMode {
 	return mode
 }()
 
-// cborCode returns the code in the member __type of a CBOR map, the first that
-// can be a code if there are several. It decodes pair by pair, since the
-// decoder refuses a whole map that is cut off.
+// cborCode returns the code in the member __type of a CBOR map, the first that can
+// be a code if there are several. It decodes pair by pair, since the decoder
+// rejects a map that is cut off.
 func cborCode(body []byte) string {
 	pairs, rest, ok := cborMapHead(body)
 	if !ok {

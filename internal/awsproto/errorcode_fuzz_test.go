@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// checkCut fails if the first n bytes of a body have a code that is not that of
-// the whole body. The exception is a member code of a JSON object, over which a
-// member __type after the cut takes precedence. So these two are compared one
-// by one.
+// checkCut fails if the first n bytes of a body have another code than the whole
+// body. The exception is a member code of a JSON object, over which a member __type
+// after the cut takes precedence. So these two are compared separately.
 func checkCut(t *testing.T, h http.Header, body []byte, n int) {
 	t.Helper()
 	cut, whole := BodyCode(h, body[:n]), BodyCode(h, body)
@@ -60,8 +59,8 @@ func TestBodyCodeLength(t *testing.T) {
 	}
 }
 
-// Each of these bodies of 64 KiB is made to be costly, and takes milliseconds.
-// The limit is far above that, and far below what quadratic work would take.
+// Each of these bodies of 64 KiB is designed to be costly, and takes milliseconds.
+// The limit is far above that, and far below the time of quadratic work.
 func TestBodyCodeHostile(t *testing.T) {
 	fill := func(head, unit, tail string) []byte {
 		return []byte(head + strings.Repeat(unit, (MaxErrorBody-len(head)-len(tail))/len(unit)) + tail)
@@ -159,7 +158,7 @@ func FuzzErrorCode(f *testing.F) {
 		}
 		forbidden := ":#"
 		if bytes.Contains(body, []byte("<")) {
-			forbidden = "" // the code of S3 or of the query protocol is taken as it stands
+			forbidden = "" // a code of S3 or of the query protocol is returned unchanged
 		}
 		check("body", BodyCode(h, body), forbidden)
 		checkCut(t, h, body, int(n%uint(len(body)+1)))

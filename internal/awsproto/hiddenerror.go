@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// MayHideError reports whether the body of a 200 response to the request may be
-// an error document of Amazon S3. S3 sends such documents for CopyObject,
-// UploadPartCopy and CompleteMultipartUpload, whose status it has to send
-// before it knows the outcome, and sometimes for other operations. MayHideError
-// is false if the body may be the caller's data, which may look the same.
+// MayHideError reports whether the body of a 200 response to the request may be an
+// error document of Amazon S3. S3 sends such documents for CopyObject,
+// UploadPartCopy and CompleteMultipartUpload, whose status it must send before it
+// knows the outcome, and sometimes for other operations. MayHideError returns false
+// if the body may be the caller's data, which may look the same.
 func MayHideError(req *http.Request) bool {
-	// Every successful request comes here, so the first tests are inlined.
+	// This runs for every successful request, so the first tests are inlined.
 	return (req.Method == http.MethodPut || req.URL != nil && req.URL.RawQuery != "") && mayHideError(req)
 }
 
@@ -43,8 +43,8 @@ func mayHideError(req *http.Request) bool {
 	return false
 }
 
-// namesObject reports whether the request is a GET with the key of an object in
-// its path. A server may ignore that it has a parameter of a bucket.
+// namesObject reports whether the request is a GET with the key of an object in its
+// path. A server may ignore a parameter for buckets in such a request.
 func namesObject(req *http.Request) bool {
 	if req.Method != http.MethodGet && req.Method != "" {
 		return false
@@ -56,13 +56,13 @@ func namesObject(req *http.Request) bool {
 	return key != ""
 }
 
-// subresources are the query parameters without a value that name an operation
-// of S3, as serializers.go of github.com/aws/aws-sdk-go-v2/service/s3 v1.114.10
-// has them. Its internal/customizations/handle_200_error.go looks for errors in
-// the responses of 107 operations. The other five respond with data and are not
-// here: GetObject, which has no such parameter, and those of policy, torrent,
-// annotation and select. Nor is a parameter with a value: on a service that is
-// not S3 it may mean anything.
+// subresources are the query parameters without a value that name an operation of
+// S3, as serializers.go of github.com/aws/aws-sdk-go-v2/service/s3 v1.114.10 has
+// them. Its internal/customizations/handle_200_error.go looks for errors in the
+// responses of 107 operations. The other five respond with data and are not here:
+// GetObject, which has no such parameter, and those of policy, torrent, annotation
+// and select. Parameters with a value are not here either: on a service that is not
+// S3 they may mean anything.
 var subresources = map[string]bool{
 	"abac": true, "accelerate": true, "analytics": true, "cors": true, "delete": true, "encryption": true,
 	"intelligent-tiering": true, "inventory": true, "lifecycle": true, "location": true, "logging": true,
@@ -73,7 +73,7 @@ var subresources = map[string]bool{
 	"versions": true, "website": true,
 }
 
-// objectResources are those that a GET of an object may have.
+// objectResources are the subresources that a GET of an object may have.
 var objectResources = map[string]bool{
 	"acl": true, "attributes": true, "legal-hold": true, "retention": true, "tagging": true,
 }

@@ -55,8 +55,8 @@ func TestMayHideError(t *testing.T) {
 			}
 		}
 	}
-	// A GET with the key of an object has a document of S3 only if that is of the
-	// object. The path has the bucket too if the host does not.
+	// A GET with the key of an object responds with a document of S3 only if the
+	// document is about the object. The path has the bucket if the host does not.
 	const pathStyle, virtual = "https://s3.eu-west-1.amazonaws.com/bucket", "https://bucket.s3.eu-west-1.amazonaws.com"
 	for _, bucket := range []string{pathStyle, virtual, pathStyle + "/", virtual + "/", "https://h:9000/bucket"} {
 		for parameter, ofObjects := range map[string]bool{

@@ -24,8 +24,8 @@ func LongPolls(req *http.Request) bool {
 	return req.URL != nil && hasQuery(req.URL, "Action") && req.URL.Query().Get("Action") == "ReceiveMessage"
 }
 
-// hasQuery reports whether the query has the parameter. It parses the query
-// only where the name occurs in it.
+// hasQuery reports whether the query has the parameter. It parses the query only if
+// the name occurs in it.
 func hasQuery(u *url.URL, name string) bool {
 	return strings.Contains(u.RawQuery, name) && u.Query().Has(name)
 }

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// newRequest returns a request with one header, or with none where its value is
-// empty.
+// newRequest returns a request with one header, or with none if its value is empty.
 func newRequest(t *testing.T, method, url, header, value string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)

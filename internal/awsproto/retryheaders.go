@@ -11,10 +11,10 @@ import (
 )
 
 // RetryAfter returns the delay that the Retry-After header (RFC 9110, section
-// 10.2.3) asks for, and whether there is such a header. The delay is 0 where
-// the value cannot be read or is in the past, and the longest of several
-// values. A fraction of a second, which the RFC does not define, is rounded up.
-// A number that is too large is the longest Duration.
+// 10.2.3) asks for, and whether there is such a header. The delay is 0 if the value
+// cannot be parsed or is in the past. Of several values the longest delay counts. A
+// fraction of a second, which the RFC does not define, is rounded up. A number that
+// is too large is the longest Duration.
 func RetryAfter(h http.Header, now time.Time) (delay time.Duration, ok bool) {
 	values := h["Retry-After"]
 	for _, value := range values {
@@ -46,10 +46,10 @@ func retryAfterValue(value string, now time.Time) time.Duration {
 // 2026 revision of the AWS SDKs' retry behavior.
 const AmzRetryAfterSpan = 5 * time.Second
 
-// AmzRetryAfter returns the delay before a retry after a response with these
-// headers, where delay is the backoff's. The x-amz-retry-after header of the
-// 2026 revision, in whole milliseconds, may lengthen it by up to five seconds.
-// A value that cannot be read is ignored.
+// AmzRetryAfter returns the delay of a retry after a response with these headers.
+// delay is the backoff's. The x-amz-retry-after header of the 2026 revision, in
+// whole milliseconds, may lengthen it by up to five seconds. A value that cannot be
+// parsed is ignored.
 func AmzRetryAfter(h http.Header, delay time.Duration) time.Duration {
 	value := strings.TrimSpace(h.Get("X-Amz-Retry-After"))
 	if !digits(value) {
@@ -106,8 +106,8 @@ func NewInvocationID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
-// OuterLoop reports whether the request is an attempt of an AWS SDK that
-// retries it itself, as its amz-sdk-request header says.
+// OuterLoop reports whether the request's amz-sdk-request header shows that it is
+// an attempt of an AWS SDK, which retries it itself.
 func OuterLoop(req *http.Request) bool {
 	for _, value := range req.Header["Amz-Sdk-Request"] {
 		for field := range strings.SplitSeq(value, ";") {

@@ -1,5 +1,5 @@
-// Package caller is the context of who called RoundTrip, as the waits of a call
-// need it: the deprecated Request.Cancel ends it too.
+// Package caller provides the context of the caller of RoundTrip for the waits of a
+// call. The deprecated Request.Cancel ends it, too.
 package caller
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Context is the context of a request, which Request.Cancel ends too. An
+// A Context is the context of a request, which Request.Cancel ends, too. An
 // http.Client with a Timeout sets that channel and a deadline. If there is a
 // deadline, it ends long waits, and the channel is only polled.
 type Context struct {
@@ -36,7 +36,7 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // Ended returns the cancellation cause, or nil. An http.Client with a Timeout
-// closes Request.Cancel at the deadline, maybe before the context ends.
+// closes Request.Cancel at the deadline, possibly before the context ends.
 func (c *Context) Ended() error {
 	switch {
 	case c.Err() != nil:
@@ -49,14 +49,12 @@ func (c *Context) Ended() error {
 	return context.Canceled
 }
 
-// TimedOut reports whether the deadline ended a call that ended because of why,
-// which Ended returned.
+// TimedOut reports whether the deadline ended a call for which Ended returned why.
 func (c *Context) TimedOut(why error) bool {
 	return errors.Is(c.Err(), context.DeadlineExceeded) || errors.Is(why, context.DeadlineExceeded)
 }
 
-// Outlives reports whether a wait that starts now would not end before the
-// deadline.
+// Outlives reports whether a wait that starts now would last beyond the deadline.
 func (c *Context) Outlives(wait time.Duration) bool {
 	deadline, ok := c.Deadline()
 	return ok && !time.Now().Add(wait).Before(deadline)
@@ -78,7 +76,7 @@ func (c *Context) Sleep(d time.Duration) bool {
 	return false
 }
 
-// onlyCancel reports whether nothing but Request.Cancel limits a wait.
+// onlyCancel reports whether only Request.Cancel can end a wait.
 func (c *Context) onlyCancel() bool {
 	if c.cancel == nil {
 		return false
@@ -115,7 +113,7 @@ func (c *Context) Release() {
 
 type waitingKey struct{}
 
-// ForHook returns ctx, the context of an attempt, for a hook, which gets its
+// ForHook returns ctx, the context of an attempt, for a hook. The hook gets its
 // context for a wait from [Waiting].
 func (c *Context) ForHook(ctx context.Context) context.Context {
 	if !c.onlyCancel() {
@@ -124,8 +122,8 @@ func (c *Context) ForHook(ctx context.Context) context.Context {
 	return context.WithValue(ctx, waitingKey{}, c.Waiting())
 }
 
-// Waiting returns the context for a wait in a Prepare hook that gets a request
-// with the context ctx. The deprecated Request.Cancel ends it too.
+// Waiting returns the context for a wait in a Prepare hook that gets a request with
+// the context ctx. The deprecated Request.Cancel ends it, too.
 func Waiting(ctx context.Context) context.Context {
 	if waiting, ok := ctx.Value(waitingKey{}).(context.Context); ok {
 		return waiting

@@ -19,7 +19,7 @@ type Gate struct {
 // A Closing is the time for which a gate is closed. It does not change.
 type Closing struct {
 	until  time.Time
-	spread time.Duration // after until, in which the waiters continue
+	spread time.Duration // the time after until in which the waiters continue
 }
 
 // Load returns nil if the gate is open. It does not read the clock, and may
@@ -29,8 +29,8 @@ func (g *Gate) Load() *Closing { return g.current.Load() }
 // Store makes c the closing, or opens the gate if c is nil.
 func (g *Gate) Store(c *Closing) { g.current.Store(c) }
 
-// Close closes the gate for the delay, unless it is closed for longer. Callers
-// who wait continue at random times of the spread that follows.
+// Close closes the gate for the delay, unless it is closed for longer. Callers that
+// wait continue at random times within the spread that follows.
 func (g *Gate) Close(now time.Time, delay, spread time.Duration) {
 	next := &Closing{now.Add(delay), spread}
 	for {
@@ -44,9 +44,9 @@ func (g *Gate) Close(now time.Time, delay, spread time.Duration) {
 	}
 }
 
-// Left returns how long a caller who comes at now has to wait, if the gate is
+// Left returns how long a caller that arrives at now must wait, if the gate is
 // closed. The wait differs for each caller, so that they do not all continue at
-// once. A gate whose time is over is opened.
+// once. Left opens a gate whose time is over.
 func (g *Gate) Left(ctx context.Context, now time.Time) (wait time.Duration, closed bool) {
 	c := g.current.Load()
 	if c == nil {

@@ -45,7 +45,8 @@ func TestLongestClosingHolds(t *testing.T) {
 	}
 }
 
-// Callers wait at random times of the spread, unless the context has a source.
+// Callers continue at random times within the spread, unless the context has a
+// source.
 func TestSpread(t *testing.T) {
 	const long = math.MaxInt64
 	longest := func(delay, spread time.Duration) time.Duration { return delay + spread }

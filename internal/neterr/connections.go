@@ -25,21 +25,21 @@ type Connections struct {
 	http2 bool // over TLS
 	h2c   bool // without TLS
 
-	// The copies that make a connection for each request, nil until the first
-	// use. single2 may use HTTP/2. It needs DisableKeepAlives, which adds a
-	// Connection header to HTTP/1 requests; single1 does without.
+	// The copies that make a connection for each request, nil until the first use.
+	// single2 may use HTTP/2. It needs DisableKeepAlives, which adds a Connection
+	// header to HTTP/1 requests; single1 does not need it.
 	single1, single2 atomic.Pointer[http.Transport]
 
 	// detours are the pools that hosts use instead of base's, nil while there
 	// are none. The map is never changed, only replaced, with mu held.
 	detours atomic.Pointer[map[hostKey]*http.Transport]
 	mu      sync.Mutex
-	http1   map[hostKey]bool               // hosts that had a detour and turned out to have no HTTP/2
+	http1   map[hostKey]bool               // hosts that had a detour and turned out not to support HTTP/2
 	retired []weak.Pointer[http.Transport] // detours that were replaced, but may still have connections
 }
 
-// maxHosts limits how many hosts are remembered. When there would be more, all
-// are forgotten.
+// maxHosts limits how many hosts are stored. When there would be more, all are
+// forgotten.
 const maxHosts = 1024
 
 // idleTimeout is the IdleConnTimeout of copies whose original has none.
@@ -113,8 +113,8 @@ func Serves(u *url.URL) bool { return u != nil && (u.Scheme == "http" || u.Schem
 
 // Abandon makes later requests to u's host use other connections than those of
 // used, a transport that For returned and through which a request timed out. It
-// reports whether they do. If the host is known to have no HTTP/2, they need
-// not: net/http has closed the one connection that failed.
+// reports whether they do. They need not if the host is known not to support
+// HTTP/2: net/http has closed the one connection that failed.
 func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 	if !Serves(u) || !c.maySpeakHTTP2(u) {
 		return false

@@ -20,7 +20,7 @@ func at(t *testing.T, text string) *url.URL {
 	return u
 }
 
-// A copy speaks the protocols of the original, however they were configured.
+// A copy supports the protocols of the original, however they were configured.
 func TestProtocolsOfCopies(t *testing.T) {
 	speaks := func(http1, http2, h2c bool) *http.Transport {
 		p := new(http.Protocols)
@@ -65,8 +65,8 @@ func TestProtocolsOfCopies(t *testing.T) {
 	}
 }
 
-// A host leaves a pool once for all that fail in it, keeps what it had over
-// HTTP/1, and only so many hosts are remembered.
+// A host leaves a pool once for all requests that fail in it, a host with HTTP/1
+// keeps its pool, and the number of stored hosts is limited.
 func TestAbandon(t *testing.T) {
 	base := &http.Transport{}
 	c := NewConnections(base)
@@ -108,7 +108,7 @@ func TestAbandon(t *testing.T) {
 	c.CloseIdleConnections()
 }
 
-// Every request asks, once any host has a detour.
+// Once any host has a detour, every request calls For.
 func TestForCostsNoAllocation(t *testing.T) {
 	c := NewConnections(&http.Transport{})
 	u := &url.URL{Scheme: "https", Host: "dynamodb.eu-central-1.amazonaws.com"}
@@ -120,7 +120,7 @@ func TestForCostsNoAllocation(t *testing.T) {
 	}
 }
 
-// CloseIdleConnections reaches the copies too that were replaced, or forgotten,
+// CloseIdleConnections also reaches the copies that were replaced, or forgotten,
 // while they had a connection in use.
 func TestCloseIdleConnectionsReachesEveryCopy(t *testing.T) {
 	for name, replace := range map[string]func(c *Connections, u *url.URL){

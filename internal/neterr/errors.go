@@ -26,8 +26,8 @@ func Permanent(err error) bool {
 	return errors.Is(err, context.Canceled) || tlsFailed(err) || requestFaulty(err) || nameMissing(err)
 }
 
-// RequestCanceled reports whether err is how net/http says that Request.Cancel
-// ended a request.
+// RequestCanceled reports whether err is net/http's error for a request that
+// Request.Cancel ended.
 func RequestCanceled(err error) bool {
 	return anyOf(err, func(err error) bool { return strings.HasPrefix(err.Error(), requestCanceled) })
 }
@@ -41,8 +41,8 @@ func TimedOut(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// Kind returns what went wrong in a word: "canceled", "timeout", "dns",
-// "refused", "reset", "tls" or "closed", or "" for anything else.
+// Kind returns the kind of the error in one word: "canceled", "timeout", "dns",
+// "refused", "reset", "tls" or "closed", or "" for any other error.
 func Kind(err error) string {
 	var (
 		dns    *net.DNSError
@@ -106,10 +106,9 @@ func NeverSent(err error) bool {
 // ProxyStatus returns the status, 400 or above, with which a proxy responded to
 // CONNECT. net/http has no type for that, only an errors.New of the reason phrase.
 // (Transport.OnProxyConnectResponse sees the status, but that field is the
-// caller's.) The phrase has to be the whole text of such an error: wherever else
-// net/http quotes what a server sent, it says more. The phrase of a status without
-// a name is the one that servers in Go send. Phrases that a proxy made up are not
-// recognized.
+// caller's.) The phrase must be the whole text of the error: wherever else net/http
+// quotes what a server sent, it adds text. The phrase of a status without a name is
+// the one that servers in Go send. Phrases that a proxy made up are not recognized.
 func ProxyStatus(err error) (status int, ok bool) {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
@@ -152,9 +151,9 @@ func nameMissing(err error) bool {
 	return errors.As(err, &dns) && dns.IsNotFound
 }
 
-// tlsFailed reports whether one side did not accept the other's certificate, or
-// the TLS handshake failed. In TLS 1.3 the client may learn that from an alert
-// after its handshake, so an alert's number decides, not its time.
+// tlsFailed reports whether one side did not accept the other's certificate, or the
+// TLS handshake failed. In TLS 1.3 the client may learn of it from an alert after
+// its handshake, so the alert's number decides, not its time.
 func tlsFailed(err error) bool {
 	return anyOf(err, func(err error) bool {
 		switch err := err.(type) {
@@ -192,7 +191,7 @@ func requestFaulty(err error) bool {
 			return true
 		}
 		if t, ok := err.(interface{ Timeout() bool }); ok && t.Timeout() {
-			return false // of an http.Client with a Timeout: it begins like one that the caller canceled
+			return false // it is of an http.Client's Timeout, and begins like that of a canceled request
 		}
 		text := err.Error()
 		for _, prefix := range requestFaults {
@@ -204,9 +203,9 @@ func requestFaulty(err error) bool {
 	})
 }
 
-// requestFaults are how the errors begin for which net/http has no type. It
-// returns them before, or while, it writes the request. The caller has to
-// correct the request.
+// requestFaults are the beginnings of errors for which net/http has no type. It
+// returns them before, or while, it writes the request. The caller must correct the
+// request.
 var requestFaults = [...]string{
 	"unsupported protocol scheme",
 	"http: nil Request.",
@@ -226,10 +225,9 @@ var requestFaults = [...]string{
 	requestCanceled, // by the deprecated Transport.CancelRequest, or Request.Cancel
 }
 
-// neverSentText recognizes two errors for which net/http has no exported type:
-// the timeout of the TLS handshake; and, of a request whose body HTTP/2 cannot
-// read again, that its stream was refused or came after the last one of a
-// GOAWAY.
+// neverSentText recognizes two errors for which net/http has no exported type: the
+// timeout of the TLS handshake; and, for a request whose body HTTP/2 cannot read
+// again, a stream that was refused or that came after the last one of a GOAWAY.
 func neverSentText(text string) bool {
 	if text == "net/http: TLS handshake timeout" {
 		return true
@@ -250,7 +248,7 @@ func (streamError) Error() string { return "http2: stream error" }
 
 const refusedStream = 0x7 // RFC 9113, section 7
 
-// anyOf reports whether fits is true of any error in err's tree.
+// anyOf reports whether fits returns true for any error in err's tree.
 func anyOf(err error, fits func(error) bool) bool {
 	for err != nil {
 		if fits(err) {
@@ -273,8 +271,8 @@ func anyOf(err error, fits func(error) bool) bool {
 	return false
 }
 
-// allOf reports whether fits is true of an error in err's tree and, where errors
-// are joined, of one in the tree of each.
+// allOf reports whether fits returns true for an error in err's tree and, where
+// errors are joined, for one in the tree of each.
 func allOf(err error, fits func(error) bool) bool {
 	for err != nil {
 		if joined, ok := err.(interface{ Unwrap() []error }); ok {

@@ -170,7 +170,7 @@ func TestProxyStatus(t *testing.T) {
 	}
 }
 
-// What a server or a proxy sends in another place than its status is no status.
+// Text that a server or a proxy sends elsewhere than in its status is not a status.
 func TestProxyStatusOfOtherTexts(t *testing.T) {
 	for _, phrase := range []string{"Too Many Requests", "Forbidden"} {
 		for _, sent := range []string{
@@ -294,7 +294,8 @@ func TestKindsOfNetHTTP(t *testing.T) {
 				return err
 			}
 			err := send()
-			// Now and then the error is that of the connection that net/http closes because of another.
+			// Now and then net/http returns the error of a connection that it
+			// closes because of another.
 			for i := 0; i < 100 && errors.Is(err, net.ErrClosed); i++ {
 				err = send()
 			}

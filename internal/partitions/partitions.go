@@ -1,5 +1,5 @@
-// Package partitions is a bounded table of what the requests to one service, or
-// to one part of it, share. A new entry takes over the bucket of the one that it
+// Package partitions is a bounded table of what the requests to one service, or to
+// one part of it, share. A new entry takes over the bucket of the entry that it
 // replaces.
 package partitions
 
@@ -16,7 +16,7 @@ import (
 // An Entry is a partition. V is what its requests share.
 type Entry[V any] struct {
 	Name  string
-	Host  string // as the first request's URL spells it; "" if the name is not a host's
+	Host  string // as spelled in the first request's URL; "" if the name is not a host
 	Value V
 
 	extra bool         // exceeds the table's size, and uses the bucket of another entry
@@ -24,7 +24,7 @@ type Entry[V any] struct {
 	joins bool         // the next request calls Kind.Join; guarded by the table's mutex
 }
 
-// dropped is the calls of an entry that the table does not have any more.
+// dropped is the value of calls of an entry that is no longer in the table.
 const dropped = -1
 
 // hold keeps e from being dropped until release. It returns false if e was
@@ -48,7 +48,8 @@ type Kind[V any] interface {
 	New(e *Entry[V])
 
 	// Replace sets the value of an entry that takes over the bucket of old, which
-	// was dropped. If extra is not nil, e goes on where that entry of its name was.
+	// was dropped. If extra is not nil, e continues in the state of extra, an entry
+	// of the same name.
 	Replace(e, old, extra *Entry[V])
 
 	// Borrow sets the value of an extra entry, which uses the bucket of lender.
@@ -63,8 +64,8 @@ type Kind[V any] interface {
 	// Limits reports whether an entry delays its requests.
 	Limits(e *Entry[V]) bool
 
-	// Join is called by the first request of an entry that is no extra one, and by
-	// the next if it panics, if Joins returns true.
+	// Join is called by the first request of an entry that is not extra, if Joins
+	// returns true. If Join panics, the next request calls it again.
 	Join(e *Entry[V])
 	Joins() bool
 }
@@ -76,8 +77,8 @@ type Kind[V any] interface {
 // however empty. So neither the outages of many services nor made-up names lead
 // to more retries than that number of buckets pays for.
 //
-// Where calls may wait in line, an entry is not replaced while calls use it:
-// later ones would overtake its line. While calls use all of them, a new entry is
+// If calls may wait in line, an entry is not replaced while calls use it, because
+// later calls would overtake its line. While calls use all entries, a new entry is
 // an extra one: it shares the bucket of another, and is dropped when no call uses
 // it.
 //
@@ -88,8 +89,8 @@ type Table[V any] struct {
 	Kind  Kind[V]
 	Lines bool // calls may wait in line
 
-	// recent was used last. Requests that all use one entry find it without the
-	// lock.
+	// recent is the entry that was used last. Requests that all use one entry find
+	// it without the lock.
 	recent atomic.Pointer[Entry[V]]
 
 	mu     sync.Mutex               // guards the fields below
@@ -178,7 +179,7 @@ func (t *Table[V]) add(name, host string) *Entry[V] {
 		t.Kind.Replace(e, old, nil)
 	} else {
 		lender := t.used.Back()
-		t.used.MoveToFront(lender) // another one lends its bucket next
+		t.used.MoveToFront(lender) // another entry lends its bucket next
 		e.extra = true
 		t.Kind.Borrow(e, lender.Value.(*Entry[V]))
 	}
@@ -195,13 +196,13 @@ func (t *Table[V]) put(e *Entry[V]) {
 	t.byName[e.Name] = t.used.PushFront(e)
 }
 
-// mostLooks is how many entries a new one looks at before it replaces one. It
-// bounds what a flood of made-up names costs.
+// mostLooks is how many entries are examined before one is replaced. It bounds the
+// cost of a flood of made-up names.
 const mostLooks = 128
 
-// dropOne drops an entry and returns it: of the least recently used ones the
-// first that is fresh, or if there is none the first. It returns nil if calls
-// use all of them. It requires that t.mu is held.
+// dropOne drops an entry and returns it: the first fresh one of the least recently
+// used entries, or the first one if none is fresh. It returns nil if calls use all
+// of them. It requires that t.mu is held.
 func (t *Table[V]) dropOne() *Entry[V] {
 	var oldest *Entry[V]
 	place := t.used.Back()
@@ -235,8 +236,9 @@ func (t *Table[V]) drop(e *Entry[V]) bool {
 	return true
 }
 
-// dropExtra drops an extra entry that no call uses. If it limits its requests, it
-// replaces another one, so that the next requests are limited too.
+// dropExtra drops an extra entry that no call uses. If the entry limits its
+// requests, it replaces another one instead, so that the next requests are limited,
+// too.
 func (t *Table[V]) dropExtra(e *Entry[V]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -274,8 +276,8 @@ func (t *Table[V]) All() []*Entry[V] {
 // maxName is the maximum length of a name in bytes. No DNS name is longer.
 const maxName = 255
 
-// bounded returns the name that an entry is kept under: the name itself, or the
-// beginning and a hash of one that is too long.
+// bounded returns the name under which an entry is stored: the name itself, or the
+// beginning and a hash of a name that is too long.
 func bounded(name string) string {
 	if len(name) <= maxName {
 		return name

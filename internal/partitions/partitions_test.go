@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A bucket is what the entries of these tests have: tokens that one entry hands
-// on to another, and whether it limits its requests.
+// A bucket is the value of the entries in these tests: tokens that another entry
+// can take over, and whether the entry limits its requests.
 type bucket struct {
 	tokens  *atomic.Int64
 	limited atomic.Bool
@@ -46,7 +46,7 @@ func newTestTable(size int, lines bool) *Table[bucket] {
 	return &Table[bucket]{Size: size, Kind: kind{}, Lines: lines}
 }
 
-// wantPartitions compares the names, the last used one first.
+// wantPartitions compares the names, the most recently used first.
 func wantPartitions(t *testing.T, when string, table *Table[bucket], want ...string) {
 	t.Helper()
 	var got []string
@@ -88,8 +88,9 @@ func TestRecentPartitionNeedsNoLock(t *testing.T) {
 	}
 }
 
-// A partition without failures is replaced before others that were used longer
-// ago. The new one takes over the retry tokens, not the limit of the send rate.
+// A partition without failures is replaced before others that were used less
+// recently. The new one takes over the retry tokens, not the limit of the send
+// rate.
 func TestReplacedPartitions(t *testing.T) {
 	table := newTestTable(4, true)
 	call := func(name string, do func(*Entry[bucket])) {
@@ -131,7 +132,7 @@ func TestReplacedPartitions(t *testing.T) {
 	wantState(t, table, "e", 460, false)
 }
 
-// A new name looks at the oldest partitions alone, whatever state they are in.
+// A new name examines only the oldest partitions, whatever their state.
 func TestNewPartitionLooksAtFew(t *testing.T) {
 	for _, drained := range []int{mostLooks - 1, mostLooks} {
 		table := newTestTable(200, true)
@@ -207,8 +208,8 @@ func TestExtraPartitionThatLimits(t *testing.T) {
 	wantState(t, table, "extra", capacity, true)
 }
 
-// Calls that use partitions of one name at the same time use the same one, so
-// that nobody overtakes its line. In the end the table is as large as it may be.
+// Calls that use one name at the same time use the same partition, so that no call
+// overtakes its line. In the end the table has its maximum size.
 func TestPartitionTableConcurrently(t *testing.T) {
 	table := newTestTable(2, true)
 	var all sync.WaitGroup

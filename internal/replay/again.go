@@ -11,8 +11,8 @@ import (
 // is still being read, so that the body cannot be resent yet.
 var ErrBusy = errors.New("awsretry: the request body is still being read")
 
-// ErrNotKept is returned by GetBody of an attempt's request if more of the body
-// was sent than may be kept.
+// ErrNotKept is returned by GetBody of an attempt's request if more of the body was
+// sent than may be kept.
 var ErrNotKept = errors.New("awsretry: the request body cannot be sent again: more than MaxBodyBuffer of it was sent")
 
 // errNoBody replaces the result of a GetBody that returned neither a body nor
@@ -22,8 +22,8 @@ var errNoBody = errors.New("awsretry: GetBody returned no body")
 // readWait is how long GetBody waits for a Read of the caller's reader.
 const readWait = time.Second
 
-// reopen is the GetBody of an attempt's request. It replaces the newest copy,
-// which must be req's, by a new one that starts from the beginning.
+// reopen is the GetBody of an attempt's request. It replaces the newest copy, which
+// must be req's, with a new one that starts from the beginning.
 func (s *stream) reopen(req *http.Request) (io.ReadCloser, error) {
 	body, current, err := s.suspend(req)
 	if err != nil {
@@ -63,9 +63,9 @@ func (s *stream) suspend(req *http.Request) (body *copied, current *reading, err
 	return body, s.reading, nil
 }
 
-// endSuspension begins to rewind body, the copy that suspend returned. If that
-// is impossible, it returns an error. If the Read is still in progress, body can
-// be read as before.
+// endSuspension begins to rewind body, the copy that suspend returned. It returns
+// an error if that is impossible. If the Read is still in progress, body can be
+// read as before.
 func (s *stream) endSuspension(body *copied) (old io.Closer, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,9 +80,9 @@ func (s *stream) endSuspension(body *copied) (old io.Closer, err error) {
 }
 
 // reclaim makes c the newest copy again if nothing was read of it, and if the
-// newest copy came from GetBody of the same request and is closed or at its end.
-// This lets a signer read what GetBody returns for a hash, and leave the body
-// itself to be sent.
+// newest copy is from GetBody of the same request and is closed or at its end. So a
+// signer can read the result of GetBody for a hash, and the body itself is still
+// sent.
 func (s *stream) reclaim(c *copied) error {
 	body, old := s.beginReclaim(c)
 	if body == nil {

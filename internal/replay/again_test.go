@@ -62,8 +62,8 @@ func (r *rewound) wantLog(t *testing.T, want ...string) {
 	r.log = nil
 }
 
-// GetBody is called when the Read in progress has returned and the reader is
-// closed, by a retry and by a Base that sends the request again.
+// A retry, and a Base that resends the request, call GetBody after the Read in
+// progress has returned and the reader is closed.
 func TestGetBodyWaits(t *testing.T) {
 	for _, byBase := range []bool{false, true} {
 		for _, closes := range []bool{false, true} { // Base closes its copy during the Read
@@ -93,7 +93,7 @@ func TestGetBodyWaits(t *testing.T) {
 	}
 }
 
-// If the Read takes too long, the body is not sent again, and the Read goes on.
+// If the Read takes too long, the body is not sent again, and the Read continues.
 func TestGetBodyIsNotCalledDuringARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, b, out := rewinding(t, time.Minute)
@@ -119,7 +119,7 @@ func TestGetBodyIsNotCalledDuringARead(t *testing.T) {
 	})
 }
 
-// A GetBody that fails, or returns nothing, ends the call. The reader before is
+// A GetBody that fails, or returns nothing, ends the call. The previous reader is
 // closed once.
 func TestGetBodyFails(t *testing.T) {
 	for _, byBase := range []bool{false, true} {
@@ -147,8 +147,8 @@ func TestGetBodyFails(t *testing.T) {
 	}
 }
 
-// An error of a reader does not end the call: the next one may be better. Nor
-// does a panic of GetBody leave anything locked.
+// An error of a reader does not end the call, because the next reader may work. A
+// panic of GetBody leaves nothing locked.
 func TestReaderOfGetBodyFails(t *testing.T) {
 	r, b, out := rewinding(t, 0)
 	b.stream.ReadCloser = io.NopCloser(httpfake.ReadFunc(func([]byte) (int, error) { return 0, errGone }))

@@ -16,15 +16,14 @@ import (
 //     GetBody is not called.
 //   - The request has GetBody. A retry calls it, but only after the previous
 //     reader has returned from its last Read and was closed.
-//   - The body is an io.ReaderAt with a size. Each attempt reads a section of
-//     its own.
+//   - The body is an io.ReaderAt with a size. Each attempt reads its own section.
 //   - The body is any other stream, or has trailers. What the attempts read is
 //     kept. A retry sends that first, and then the rest of the stream.
 //
 // The caller's reader is closed once: when GetBody replaces it, when the call is
-// over and the last copy is closed or at its end, or when the call has failed.
-// So nothing waits for a Base that never closes its copies. A Read in progress is
-// waited for, for up to a second after the call.
+// over and the last copy is closed or at its end, or when the call has failed. So
+// nothing waits for a Base that never closes its copies. A Read in progress may
+// continue for up to a second after the call.
 //
 // The zero Body has no request. A Body must be used by one goroutine. Its copies
 // may be read and closed by others.
@@ -138,8 +137,8 @@ func (b *Body) Freeze(ctx context.Context, timeout time.Duration) (waited time.D
 	return b.stream.freeze(ctx, timeout)
 }
 
-// Err returns the error of the caller's reader, or nil if there was none or it
-// is not known.
+// Err returns the error of the caller's reader, or nil if there was none or it is
+// unknown.
 func (b *Body) Err() error {
 	switch {
 	case b.stream != nil:

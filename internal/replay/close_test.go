@@ -19,8 +19,8 @@ type sizedHanging struct{ *httpfake.Body }
 func (sizedHanging) Size() int64                             { return 10 }
 func (h sizedHanging) ReadAt(p []byte, _ int64) (int, error) { return h.Read(p) }
 
-// Close of the caller's reader comes when its Read has returned, and nothing
-// waits for that. A call that has failed ends the Reads of its copies.
+// The caller's reader is closed after its Read has returned, and nothing waits for
+// that. A call that has failed ends the Reads of its copies.
 func TestCloseAfterTheRead(t *testing.T) {
 	for _, kind := range []string{"stream", "file"} {
 		for _, by := range []string{"Base, then the call", "the call", "the call, then Base"} {
@@ -63,7 +63,7 @@ func TestCloseAfterTheRead(t *testing.T) {
 }
 
 // A Read that takes longer than a second after the call is ended by Close of the
-// caller's reader, which comes once. A panic of that Close ends there.
+// caller's reader, which is called once. A panic of that Close is recovered.
 func TestCloseOfAReadThatHangs(t *testing.T) {
 	for _, kind := range []string{"stream", "GetBody", "file", "Close panics", "Close does not end the Read"} {
 		for _, by := range []string{"Base, then the call", "the call", "the call, then Base"} {
@@ -94,7 +94,7 @@ func TestCloseOfAReadThatHangs(t *testing.T) {
 					synctest.Wait()
 					if by == "Base, then the call" {
 						out.Body.Close()
-						time.Sleep(time.Hour) // the call goes on
+						time.Sleep(time.Hour) // the call continues
 						wantCloses(t, body, 0)
 					}
 					b.Release(true)
@@ -157,7 +157,7 @@ func TestCloseThatEndsTheRead(t *testing.T) {
 	}
 }
 
-// A copy that is closed before anything was read of it loses nothing.
+// A copy that is closed before its first Read loses nothing.
 func TestReadAfterUnreadClose(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		source := httpfake.NewBody(strings.NewReader("body"))
@@ -172,8 +172,8 @@ func TestReadAfterUnreadClose(t *testing.T) {
 	}
 }
 
-// A Read that is in progress when the call ends goes on, and closes the
-// caller's body if it finds the end.
+// A Read in progress when the call ends continues, and closes the caller's body if
+// it reaches the end.
 func TestEndAfterTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pr, pw := io.Pipe()

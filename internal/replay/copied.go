@@ -15,7 +15,7 @@ type copied struct {
 	// ctx is the context of the attempt's request. During the call, its end also
 	// ends a Read, which net/http would wait for.
 	ctx     context.Context
-	trailer http.Header // of the attempt's request, filled in at the end; nil if it has none
+	trailer http.Header // of the attempt's request, set at the end; nil if it has none
 
 	// The fields below are guarded by stream.mu.
 	done     chan struct{} // closed by Close
@@ -101,7 +101,7 @@ func (c *copied) next(p []byte) step {
 	if s.reading == nil {
 		s.read(c, len(p))
 	}
-	// After the call it is up to Base to end the sending of a canceled request.
+	// After the call, Base must end the sending of a canceled request.
 	var canceled <-chan struct{}
 	if !s.over {
 		canceled = c.ctx.Done()

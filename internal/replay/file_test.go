@@ -52,7 +52,7 @@ type sized struct {
 
 func (s sized) Size() int64 { return s.size }
 
-// A procFile has the size 0 in its directory, as the files of /proc do.
+// A procFile has the size 0 in its directory entry, like the files in /proc.
 type procFile struct{ *strings.Reader }
 
 func (procFile) Size(int)                   {} // hides that of the strings.Reader
@@ -109,7 +109,7 @@ func TestSection(t *testing.T) {
 	}
 }
 
-// A file that was cut is an error, not a short body.
+// A truncated file is an error, not a short body.
 func TestFileThatShrinks(t *testing.T) {
 	b, out, f := sharedFile(t, "hello, world")
 	if err := f.Truncate(5); err != nil {
@@ -122,7 +122,7 @@ func TestFileThatShrinks(t *testing.T) {
 	b.Release(true)
 }
 
-// A file that was written to is not sent again.
+// A file that was modified is not sent again.
 func TestFileThatChanges(t *testing.T) {
 	b, out, f := sharedFile(t, "hello, world")
 	if wantRest(t, out.Body, "hello, world"); !b.Replayable() {
@@ -153,8 +153,8 @@ func (m *mapped) ReadAt(p []byte, off int64) (int, error) {
 	return m.Reader.ReadAt(p, off)
 }
 
-// Base may go on reading after the call. A reader that was mapped into memory
-// must not be read then, and a body that was read to its end stays there.
+// Base may continue to read after the call. It must not read a closed reader of
+// mapped memory then, and a body that was read to its end stays at its end.
 func TestFileIsNotReadAfterClose(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		m := &mapped{Reader: strings.NewReader("hello, world")}
@@ -179,8 +179,8 @@ func TestFileIsNotReadAfterClose(t *testing.T) {
 	}
 }
 
-// What a Memory opens does not depend on how far the reader was read since, nor
-// on another one that it opened.
+// A reader that a Memory opens does not depend on later Reads of the original, nor
+// on other readers that it opened.
 func TestMemory(t *testing.T) {
 	const data = "0123456789"
 	buffer, data1, text := bytes.NewBufferString(data), bytes.NewReader([]byte(data)), strings.NewReader(data)

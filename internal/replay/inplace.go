@@ -7,9 +7,9 @@ import (
 )
 
 // sectionOf returns the unread part of a body that is an io.ReaderAt with a known
-// size and offset. For any other body it returns nil. length is the declared
-// length of the body. A body that is not an io.Seeker is taken to be at its start
-// if length equals its size.
+// size and offset. For any other body it returns nil. length is the declared length
+// of the body. A body that is not an io.Seeker is assumed to be at its start if
+// length equals its size.
 func sectionOf(body io.Reader, length int64) *io.SectionReader {
 	reader := unwrap(body)
 	at, ok := reader.(io.ReaderAt)

@@ -37,7 +37,7 @@ func read(t *testing.T, r io.Reader, n int) string {
 	return string(p)
 }
 
-// wantRest fails unless r has that text up to its end.
+// wantRest fails unless the rest of r is that text.
 func wantRest(t *testing.T, r io.Reader, want string) {
 	t.Helper()
 	if got, err := io.ReadAll(r); string(got) != want || err != nil {

@@ -13,9 +13,9 @@ type loan struct {
 	lender        *Body
 }
 
-// Lend sets the body of req, a copy of the caller's request, for a call that
-// makes attempts of its own. That call closes its copies, but not the caller's
-// reader. After the call, b may take the body back with Freeze and Attach.
+// Lend sets the body of req, a copy of the caller's request, for a call that makes
+// its own attempts. That call closes its copies, but not the caller's reader. After
+// the call, b may take the body back with Freeze and Attach.
 func (b *Body) Lend(req *http.Request) {
 	b.Attach(req)
 	if b.file != nil || b.stream != nil {

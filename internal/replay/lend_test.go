@@ -79,8 +79,8 @@ func TestLentFile(t *testing.T) {
 	}
 }
 
-// A call that fails before it shares the body closes what it was lent, which
-// closes nothing. A RoundTripper that does not know loans reads the body as any
+// A call that fails before it shares the body closes the loan, which closes
+// nothing. A RoundTripper that does not recognize loans reads the body like any
 // other.
 func TestLoanThatIsNotBorrowed(t *testing.T) {
 	lender, out, source := lent(t, strings.NewReader("hello"))

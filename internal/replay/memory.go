@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// A Memory is a copy of an in-memory reader, as it was before its first Read.
-// The readers that it opens are independent of that reader, unlike those of a
-// GetBody that rewinds the reader that an attempt still uses. The zero Memory
-// has no reader.
+// A Memory is a copy of an in-memory reader from before its first Read. The readers
+// that it opens are independent of that reader, unlike those of a GetBody that
+// rewinds a reader that an attempt still uses. The zero Memory has no reader.
 type Memory struct {
 	form memoryForm
 	data bytes.Reader
@@ -24,9 +23,9 @@ const (
 	inString
 )
 
-// Remember makes m a copy of body if it is a bytes.Buffer, a bytes.Reader, a
-// strings.Reader, or one of these in an io.NopCloser, as http.NewRequest makes
-// it. It reports whether it did. It does not allocate.
+// Remember makes m a copy of body, and reports true, if body is a bytes.Buffer, a
+// bytes.Reader, a strings.Reader, or one of these in an io.NopCloser, as
+// http.NewRequest makes it. It does not allocate.
 func (m *Memory) Remember(body io.Reader) bool {
 	switch r := unwrap(body).(type) {
 	case *bytes.Buffer:

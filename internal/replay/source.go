@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// hangTime is how long a Read may still take after the call, until it is taken
-// to hang.
+// hangTime is how long a Read may still take after the call before it counts as
+// hanging.
 const hangTime = time.Second
 
-// A source is the caller's reader, or one from its GetBody. It is closed once,
-// and not during a Read, because a reader may still use what its Close releases.
-// The exceptions are a reader whose Close is known to end a Read, and a Read that
-// hangs after the call: http.Request.Body says that Close ends a Read, and only
-// Close tells the writer of a pipe that nobody reads any more.
+// A source is the caller's reader, or one from its GetBody. It is closed once, and
+// not during a Read, because a Read may still use what Close releases. The
+// exceptions are a reader whose Close is known to end a Read, and a Read that hangs
+// after the call: http.Request.Body documents that Close ends a Read, and only
+// Close informs the writer of a pipe that nobody reads any longer.
 type source struct {
 	io.ReadCloser
 
@@ -24,7 +24,7 @@ type source struct {
 	current any        // the newest copy
 	over    bool       // the call has ended
 	reads   int        // in progress
-	closed  bool       // or the last of the Reads in progress will close it
+	closed  bool       // it is closed, or the last of the Reads in progress will close it
 	late    bool       // the last of the Reads in progress closes it
 
 	hanging *time.Timer // runs while late, after the call; closes the source
@@ -70,8 +70,9 @@ func (s *source) closeDuringRead() {
 	_ = closeNow(toClose)
 }
 
-// takeLate returns what the last of the Reads in progress was to close, or nil.
-// The caller must close it after unlocking mu. takeLate requires that mu is held.
+// takeLate returns what the last of the Reads in progress would have closed, or
+// nil. The caller must close it after unlocking mu. takeLate requires that mu is
+// held.
 func (s *source) takeLate() io.Closer {
 	if !s.late {
 		return nil

@@ -23,7 +23,7 @@ type stream struct {
 	limit     int64
 	once      bool        // one attempt only: nothing is kept, and Base gets no GetBody from the stream
 	announced http.Header // the keys of the trailer, as the caller set them
-	trailer   http.Header // the caller's trailer, which its reader fills in
+	trailer   http.Header // the caller's trailer, which its reader sets
 
 	// The fields below are guarded by mu.
 	kept    []byte   // what was read so far

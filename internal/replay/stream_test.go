@@ -12,7 +12,7 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// What was kept for a retry is discarded when there will be none.
+// What was kept for a retry is discarded when there will be no retry.
 func TestStreamForgets(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -50,7 +50,7 @@ func TestStreamForgets(t *testing.T) {
 	}
 }
 
-// GetBody gives an attempt its body again, until a later attempt has it.
+// GetBody returns an attempt's body again, until a later attempt has it.
 func TestGetBodyOfAStream(t *testing.T) {
 	b, out, source := streamed(t, strings.NewReader("hello"), 100)
 	read(t, out.Body, 2)
@@ -74,8 +74,8 @@ func TestGetBodyOfAStream(t *testing.T) {
 	wantCloses(t, source, 1)
 }
 
-// A body of which too much was sent is not sent again, also if it ended, nor
-// one that failed or is being read.
+// A body is not sent again if too much of it was sent, even if it ended, or if it
+// failed or is being read.
 func TestGetBodyThatCannot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pr, pw := io.Pipe()
@@ -102,7 +102,8 @@ func TestGetBodyThatCannot(t *testing.T) {
 	})
 }
 
-// A panic of the caller's reader is the copy's, or an error where nobody waits.
+// A panic of the caller's reader is a panic of the copy's Read, or an error if no
+// Read waits.
 func TestPanickingReader(t *testing.T) {
 	_, out, _ := streamed(t, httpfake.ReadFunc(func([]byte) (int, error) { panic("reader") }), 100)
 	func() {
@@ -118,9 +119,9 @@ func TestPanickingReader(t *testing.T) {
 	}
 }
 
-// What signs a request reads what GetBody returns, for a hash, and leaves the
-// body itself to be sent. It is the newest copy again, if nothing was read of it
-// and the other one is over.
+// A signer reads the result of GetBody for a hash, and the body itself is sent. The
+// body is the newest copy again if nothing was read of it and the other copy has
+// ended.
 func TestReclaim(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -164,8 +165,8 @@ func TestReclaim(t *testing.T) {
 	r.wantLog(t) // GetBody is not called for it
 }
 
-// An error of GetBody is that of the Read that needs it. A Read of no bytes is
-// what the caller's reader had.
+// An error of GetBody is returned by the Read that needs it. A Read of no bytes
+// returns what the caller's reader returned.
 func TestReadOfNothing(t *testing.T) {
 	r, _, out := rewinding(t, 0)
 	again, err := out.GetBody()

@@ -1,6 +1,6 @@
-// Package respbody handles the bodies of responses: it reads the beginning of
-// one ahead and gives it back, discards one that nobody reads, and limits the
-// time that an attempt has up to its end.
+// Package respbody handles response bodies: it reads the beginning of a body ahead
+// and returns it later, discards a body that nobody reads, and limits how long an
+// attempt may take until the end of its body.
 package respbody
 
 import (
@@ -22,9 +22,9 @@ import (
 // that beginning first.
 //
 // A goroutine reads ahead, so that nobody has to wait for a Read that hangs. It
-// exits at the limit, at the end of the body, or, after Stop, when its current
-// Read returns. Read must not be called before it has exited (see Settle). Close
-// may be called at any time.
+// exits at the limit, at the end of the body, or, after Stop, when its current Read
+// returns. Read must not be called before it has exited (see WaitDone). Close may
+// be called at any time.
 //
 // The caller sees the trailers when its own Read reaches the end of the body, as
 // with net/http.
@@ -43,11 +43,11 @@ type Ahead struct {
 	closed  bool
 }
 
-// Read starts to read up to limit bytes of resp's body ahead. If enough is not
-// nil, it is called with the bytes read so far, without their Content-Encoding,
-// and ends the reading when it returns true; the body must be Readable then. Read
-// returns a copy of resp whose Body is the Ahead. net/http may write trailers to
-// resp during the reading. Nothing writes to the copy.
+// Read starts to read up to limit bytes of resp's body ahead. If enough is not nil,
+// it is called with the bytes read so far, without their Content-Encoding, and ends
+// the reading when it returns true; then the body must be Readable. Read returns a
+// copy of resp whose Body is the Ahead. net/http may write trailers to resp during
+// the reading. Nothing writes to the copy.
 func Read(resp *http.Response, limit int, enough func([]byte) bool) (*http.Response, *Ahead) {
 	size := 512
 	if length := resp.ContentLength; 0 < length && length < int64(limit) {
@@ -240,10 +240,10 @@ func Of(body io.Reader) *Ahead {
 type Wrapper interface{ Bookkeeping() io.ReadCloser }
 
 // closeEndsRead reports whether body's Close may be called during a Read and ends
-// it. That is known only of a few types. Other bodies of net/http wrap the body
-// of a Base, or their Close waits for the Read and then reads the rest, like that
-// of http.ReadResponse. The Close of any other body may release what the Read
-// still uses, such as a pooled decompressor.
+// it. That is known only for a few types. Other bodies of net/http wrap the body of
+// a Base, or their Close waits for the Read and then reads the rest, as in
+// http.ReadResponse. The Close of any other body may release what the Read still
+// uses, such as a pooled decompressor.
 func closeEndsRead(body io.ReadCloser) bool {
 	if w, ok := body.(Wrapper); ok {
 		return closeEndsRead(w.Bookkeeping())

@@ -44,7 +44,7 @@ type Context struct {
 	cancel   context.CancelCauseFunc
 	timeout  time.Duration // 0: none
 	deadline time.Time     // expires, or the parent's deadline if that is earlier
-	expires  time.Time     // when the timeout ends the context, unless Hold stops it; for the attempt's goroutine alone
+	expires  time.Time     // when the timeout ends the context, unless Hold stops it; used only by the attempt's goroutine
 
 	// timer is nil before Start, and without a timeout. It is atomic because
 	// goroutines that Prepare started may use the context before Start.
@@ -57,8 +57,8 @@ type Context struct {
 	request http.Request // after Copy
 }
 
-// NewContext returns a context with a timeout, which begins with Start. stall
-// limits how long a Read of the response body may take. 0 means no limit.
+// NewContext returns a context with a timeout that begins with Start. stall limits
+// how long a Read of the response body may take. 0 means no limit.
 func NewContext(parent context.Context, timeout, stall time.Duration) *Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	return &Context{Context: ctx, Parent: parent, cancel: cancel, timeout: timeout, stall: stall}
@@ -71,8 +71,9 @@ func (c *Context) Copy(req *http.Request) *http.Request {
 	return &c.request
 }
 
-// Send sends req, whose context is c, through rt. The timeout begins. The context
-// ends with the body of the response, or at once if there is none or rt panics.
+// Send starts the timeout and sends req, whose context is c, through rt. The
+// context ends with the body of the response, or at once if there is no response or
+// rt panics.
 func (c *Context) Send(rt http.RoundTripper, req *http.Request) (*http.Response, error) {
 	c.Start()
 	bound := false
@@ -114,8 +115,8 @@ func (c *Context) Deadline() (time.Time, bool) {
 	return c.deadline, true
 }
 
-// End releases what the context holds. It may be called more than once, and by
-// several goroutines.
+// End ends the context and releases its resources. It may be called more than once,
+// and by several goroutines.
 func (c *Context) End() {
 	c.cancel(context.Canceled)
 	if timer := c.timer.Load(); timer != nil {
@@ -131,8 +132,8 @@ func (c *Context) Ender() func() {
 	return c.End
 }
 
-// Left returns how much of the timeout is left, at least a nanosecond. It
-// returns false if there is no timeout.
+// Left returns how much of the timeout is left, at least a nanosecond. ok is false
+// if there is no timeout.
 func (c *Context) Left() (left time.Duration, ok bool) {
 	if c == nil || c.timer.Load() == nil {
 		return 0, false
@@ -140,8 +141,8 @@ func (c *Context) Left() (left time.Duration, ok bool) {
 	return max(time.Until(c.expires), 1), true
 }
 
-// Hold stops the timeout of an attempt whose response is kept for a while,
-// until resume is called.
+// Hold stops the timeout of an attempt until resume is called, while its response
+// is kept.
 func (c *Context) Hold() (resume func()) {
 	if c == nil {
 		return func() {}
@@ -154,7 +155,7 @@ func (c *Context) Hold() (resume func()) {
 	return func() {
 		c.expires = time.Now().Add(left)
 		timer.Reset(left)
-		if c.Err() != nil { // End stops the timer, but perhaps before the Reset
+		if c.Err() != nil { // End stops the timer, but possibly before the Reset
 			timer.Stop()
 		}
 	}
@@ -180,7 +181,7 @@ func (c *Context) Bind(resp *http.Response) {
 		return
 	}
 	if timer := c.timer.Load(); timer != nil && resp.StatusCode == http.StatusSwitchingProtocols {
-		timer.Stop() // the connection has changed hands
+		timer.Stop() // the caller has taken over the connection
 	}
 	c.body = boundBody{body, c}
 	if w, ok := body.(io.Writer); ok {
@@ -212,8 +213,8 @@ func (b *boundBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read explains an io.EOF too: a server that sees that the request was canceled
-// may end its response as if that were whole.
+// read explains an io.EOF, too: a server that sees that the request was canceled
+// may end its response as if it were complete.
 func (b *boundBody) read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	if err != nil {

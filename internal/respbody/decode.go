@@ -22,7 +22,7 @@ const (
 	identity coding = ""
 	zipped   coding = "gzip"
 	deflated coding = "deflate"
-	unknown  coding = "unknown" // another one, or several
+	unknown  coding = "unknown" // another coding, or several
 )
 
 // codingOf returns the coding of a body with these headers.
@@ -46,15 +46,15 @@ func codingOf(h http.Header) coding {
 	return found
 }
 
-// decode returns a reader of what src has without the coding. It reads the
-// first bytes of src.
+// decode returns a reader of src without the coding. It reads the first bytes of
+// src.
 func (c coding) decode(src io.Reader) (io.Reader, error) {
 	in := bufio.NewReader(src)
 	if c == zipped {
 		zip, err := gzip.NewReader(in)
 		return &memberReader{Reader: zip, src: in}, err
 	}
-	// deflate is the zlib format, and some servers send its data alone.
+	// deflate is the zlib format. Some servers send its data without the header.
 	head, err := in.Peek(2)
 	if err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func (c coding) decode(src io.Reader) (io.Reader, error) {
 	return flate.NewReader(in), nil
 }
 
-// A memberReader reads gzip data of one or several members. Unlike a gzip.Reader, it
-// returns what a member has without waiting for the next one or for the end of
+// A memberReader reads gzip data of one or more members. Unlike a gzip.Reader, it
+// returns the data of a member without waiting for the next one or for the end of
 // the body.
 type memberReader struct {
 	*gzip.Reader
@@ -89,9 +89,9 @@ func (m *memberReader) Read(p []byte) (int, error) {
 }
 
 // Plain stops the reading ahead, and returns up to limit bytes of what was read,
-// without its Content-Encoding. Of data that is cut off or broken it returns
-// what is before that, and nothing of a body that is not Readable. The caller
-// must not modify the bytes.
+// without its Content-Encoding. If the data is cut off or broken, it returns the
+// data before that. It returns nothing if the body is not Readable. The caller must
+// not modify the bytes.
 func (b *Ahead) Plain(limit int) []byte {
 	read := b.Stop()
 	switch c := codingOf(b.shown.Header); c {
@@ -109,9 +109,9 @@ func (b *Ahead) Plain(limit int) []byte {
 	}
 }
 
-// fillDecoding is fill for a body with a coding. enough gets the decoded bytes
-// as they come, so that each is decoded once. The reading ends where no more can
-// be decoded.
+// fillDecoding is fill for a body with a coding. enough gets the decoded bytes as
+// they arrive, so that each is decoded once. The reading ends when no more can be
+// decoded.
 func (b *Ahead) fillDecoding(c coding, src *intake, enough func([]byte) bool) {
 	plain, err := c.decode(src)
 	buf := make([]byte, 0, 512)
@@ -131,8 +131,8 @@ type intake struct {
 	ahead *Ahead
 	buf   []byte
 	limit int
-	empty int  // Reads in a row that brought nothing
-	ended bool // no Read may follow
+	empty int  // consecutive Reads that returned nothing
+	ended bool // there must be no other Read
 	taken int  // how much of buf Read has returned
 }
 

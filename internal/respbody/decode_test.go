@@ -29,7 +29,8 @@ func encoded(coding string, body io.Reader) *http.Response {
 
 func compressed(coding, text string) string { return httpfake.Compressed(coding, text)[0] }
 
-// unflushed is compressed by a server that does not flush what it has written.
+// unflushed returns text compressed by a server that does not flush what it has
+// written.
 func unflushed(coding, text string) string {
 	var out strings.Builder
 	var zip io.WriteCloser
@@ -71,8 +72,8 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// What is decoded is the same however the body arrives, and in parts as they
-// arrive; the caller gets the body as it came.
+// The decoded data is the same however the body arrives, and each part is decoded
+// as it arrives. The caller gets the body unchanged.
 func TestDecoding(t *testing.T) {
 	parts := []string{"first ", strings.Repeat("second ", 1000), "", noise(70_000)}
 	text := strings.Join(parts, "")
@@ -106,7 +107,7 @@ func TestDecoding(t *testing.T) {
 				}
 			}
 		}
-		// Each part is there when it has come, and reading ends with enough.
+		// Each part is decoded when it has arrived, and reading ends with enough.
 		for n := range pieces {
 			body := httpfake.ReadFunc(io.MultiReader(strings.NewReader(strings.Join(pieces[:n+1], "")),
 				httpfake.ReadFunc(func([]byte) (int, error) { t.Error("read too far"); return 0, io.EOF })).Read)
@@ -117,7 +118,8 @@ func TestDecoding(t *testing.T) {
 	}
 }
 
-// What was not flushed is decoded when it has come, although the body stays open.
+// Data that was not flushed is decoded when it has arrived, although the body stays
+// open.
 func TestDecodingOfAnOpenBody(t *testing.T) {
 	text := noise(5000)
 	for _, c := range codings {
@@ -135,8 +137,8 @@ func TestDecodingOfAnOpenBody(t *testing.T) {
 	}
 }
 
-// Data that is cut or broken is decoded up to there, and hostile data takes
-// little time and memory.
+// Data that is cut off or broken is decoded up to that point, and hostile data
+// takes little time and memory.
 func TestDecodingOfBadData(t *testing.T) {
 	const limit = 64 << 10
 	for _, c := range codings {
@@ -193,8 +195,8 @@ func TestDecodingIsLinear(t *testing.T) {
 	}
 }
 
-// FuzzDecoding checks for any bytes that the caller gets them as they came, and
-// that no more is decoded than asked for, however they arrive.
+// FuzzDecoding checks for any bytes that the caller gets them unchanged, and that
+// no more is decoded than requested, however they arrive.
 func FuzzDecoding(f *testing.F) {
 	for i, c := range codings {
 		f.Add(compressed(c, "text"), i, 3)

@@ -11,12 +11,12 @@ import (
 )
 
 // drainLimit is how many bytes of a body are read so that its connection can be
-// used again. To read more costs more than a new connection.
+// reused. Reading more costs more than a new connection.
 const drainLimit = 64 << 10
 
-// closeWait is how long Close waits for the Close of a body. That of a body of
-// http.ReadResponse reads the rest, and that of net/http's HTTP/2 waits until
-// the connection can be written to.
+// closeWait is how long Close waits for the Close of a body. A body of
+// http.ReadResponse reads the rest in Close, and a body of net/http's HTTP/2 waits
+// until the connection can be written to.
 const closeWait = 100 * time.Millisecond
 
 // A Discarded is a response body that is being discarded.
@@ -81,7 +81,7 @@ func Close(resp *http.Response, end func()) {
 	}
 }
 
-// source returns the reader of what was not read ahead.
+// source returns the reader of the part that was not read ahead.
 func (d *Discarded) source() io.ReadCloser {
 	if ahead := Of(d.body); ahead != nil {
 		return ahead.src

@@ -52,9 +52,9 @@ func TestAheadGivesBack(t *testing.T) {
 	}
 }
 
-// The trailers come with the caller's own Read of the end, as net/http has it.
-// Base may look at its response while its body is read, as an HTTP cache does at
-// the end, and write to it: it is Base's alone.
+// The trailers are set by the caller's own Read of the end, as in net/http. Base
+// may read and write its response while the body is read, as an HTTP cache does at
+// the end: it belongs to Base alone.
 func TestTrailersComeAtTheEnd(t *testing.T) {
 	for _, announced := range []http.Header{nil, {"Sum": nil}} {
 		var resp *http.Response
@@ -83,7 +83,7 @@ func TestTrailersComeAtTheEnd(t *testing.T) {
 	}
 }
 
-// A body is not closed while it is read, unless its Close is known to end that.
+// A body is not closed during a Read, unless its Close is known to end the Read.
 func TestDiscardBesideARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
@@ -112,8 +112,7 @@ type wrapped struct{ io.ReadCloser }
 
 func (w wrapped) Bookkeeping() io.ReadCloser { return w.ReadCloser }
 
-// The rest is read while the caller does something else, up to a limit and a
-// time.
+// The rest is read in the background, up to a limit and a timeout.
 func TestDiscardReadsTheRest(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -10,34 +10,34 @@ import (
 	"time"
 )
 
-// A Bucket holds tokens that come back with time. Callers who find too few of
+// A Bucket holds tokens that are refilled over time. Callers that find too few of
 // them wait in line, first come first served. R is what its Limits need to know
-// of a request; without Limits it is ignored.
+// about a request; without Limits it is ignored.
 //
 // It is safe for concurrent use.
 type Bucket[R any] struct {
 	start time.Time // zero of the clock; written once
 
 	mu       sync.Mutex    // guards the fields below
-	rate     float64       // tokens that come back per second
+	rate     float64       // tokens per second
 	capacity float64       // of tokens while nobody waits; see tokensAt for more
 	tokens   float64       // at the time at
 	at       time.Duration // time up to which tokens are credited; never decreases
-	lost     float64       // tokens that came back while the bucket was full, since TakeLost
+	lost     float64       // tokens that were not added because the bucket was full, since TakeLost
 
 	slotted bool    // tokens are slots
 	slots   []Slots // that can still be used
 
 	unpaced bool      // nobody waits for tokens
-	limits  Limits[R] // what callers wait for too; nil: nothing
+	limits  Limits[R] // what callers wait for, too; nil: nothing
 
 	line   list.List   // of *waiter[R]
-	queued float64     // tokens that the line waits for, all together
+	queued float64     // total of the tokens that the line waits for
 	timer  *time.Timer // set for the next in line; nil while the line is empty
 
 	// Unused while the line is empty.
 	due     time.Duration // when the timer is expected to run
-	awaited float64       // the tokens that there are then; 0 if it is set for the limits
+	awaited float64       // the number of tokens at that time; 0 if the timer is set for the limits
 }
 
 const (
@@ -48,34 +48,33 @@ const (
 	// up to then does not overflow.
 	clockEnd time.Duration = 1<<62 - 1
 
-	// maxLate limits how much of a timer's lateness is compensated. Without it, a
-	// process that was stopped would serve the whole line at once when it
-	// resumes.
+	// maxLate limits how much of a timer's delay is compensated. Without it, a
+	// process that was stopped would serve the whole line at once when it resumes.
 	maxLate = 100 * time.Millisecond
 
-	// MinRate is the lowest rate, per second, at which a token comes back
-	// before the clock ends.
+	// MinRate is the lowest rate, per second, at which a token is added before the
+	// clock ends.
 	MinRate = 1 / (float64(clockEnd) / float64(time.Second))
 )
 
-// Limits are what the callers of a Bucket wait for besides its tokens. Their
+// Limits are what the callers of a Bucket wait for in addition to its tokens. The
 // methods are called with the bucket's mutex held.
 type Limits[R any] interface {
-	// Of returns the limits that a request takes of.
+	// Of returns the limits that a request uses.
 	Of(R) Set
 
-	// Take takes of the limits of a request, or returns those that hold it back.
-	// sent is its send time, which no other request has.
+	// Take takes the request's units from its limits, or returns the limits that
+	// hold it back. sent is its send time, which no other request has.
 	Take(now time.Duration, r R) (sent time.Duration, held Set)
 
-	// Wait returns how long a request has to wait after those of the line.
+	// Wait returns how long a request has to wait after the requests in line.
 	Wait(now time.Duration, line iter.Seq[R], r R) time.Duration
 
 	// Settle ends the request with that send time. used reports whether it may
 	// have been sent.
 	Settle(sent time.Duration, used bool)
 
-	// Trip returns how long nearly every request takes.
+	// Trip returns the time that nearly all requests take at most.
 	Trip() time.Duration
 }
 
@@ -90,14 +89,14 @@ func New[R any](start time.Time, rate, capacity float64) *Bucket[R] {
 // Now returns the time since the start, at most 146 years, on the monotonic clock.
 func (b *Bucket[R]) Now() time.Duration { return min(time.Since(b.start), clockEnd) }
 
-// Take takes n tokens and reports true if they are there and nobody waits.
+// Take takes n tokens and reports true if there are enough and nobody waits.
 func (b *Bucket[R]) Take(n float64) bool {
 	var none R
 	_, ok := b.TakeNow(n, none)
 	return ok
 }
 
-// TakeNow is Take for a request, and returns its send time, so that the caller need
+// TakeNow is Take for a request. It returns the send time, so that the caller need
 // not read the clock again.
 func (b *Bucket[R]) TakeNow(n float64, req R) (sent time.Duration, ok bool) {
 	b.mu.Lock()
@@ -105,8 +104,8 @@ func (b *Bucket[R]) TakeNow(n float64, req R) (sent time.Duration, ok bool) {
 	return b.take(b.Now(), n, req)
 }
 
-// Limit makes callers wait for limits, too. Unless paced, they wait for nothing
-// else until Pace is called.
+// Limit makes callers wait for limits, too. Unless paced, they wait only for limits
+// until Pace is called.
 func (b *Bucket[R]) Limit(limits Limits[R], paced bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,8 +139,8 @@ func (b *Bucket[R]) Put(n float64) {
 	b.put(b.Now(), n)
 }
 
-// SetRate changes the rate and the capacity at the time now. Tokens up to then
-// come back at the old rate, and those above the new capacity are dropped.
+// SetRate changes the rate and the capacity at the time now. Tokens up to then are
+// added at the old rate, and those above the new capacity are dropped.
 func (b *Bucket[R]) SetRate(now time.Duration, rate, capacity float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +158,7 @@ func (b *Bucket[R]) TakeLost() float64 {
 	return lost
 }
 
-// Tokens returns how many tokens there are, at most the capacity.
+// Tokens returns the number of tokens, at most the capacity.
 func (b *Bucket[R]) Tokens() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,7 +174,7 @@ func (b *Bucket[R]) Line(n float64) (waiting int, expected time.Duration) {
 	return b.line.Len(), b.expectedWait(b.Now(), n, none)
 }
 
-// take takes n tokens and reports true if they are there and nobody waits.
+// take takes n tokens and reports true if there are enough and nobody waits.
 // take requires that b.mu is held.
 func (b *Bucket[R]) take(now time.Duration, n float64, req R) (sent time.Duration, ok bool) {
 	tokens := b.tokensAt(now)
@@ -220,7 +219,7 @@ func (b *Bucket[R]) setRate(now time.Duration, rate, capacity float64) {
 	b.serve(now)
 }
 
-// advance credits the tokens that came back up to now.
+// advance adds the tokens up to now.
 // advance requires that b.mu is held.
 func (b *Bucket[R]) advance(now time.Duration) {
 	tokens := b.tokensAt(now)
@@ -236,13 +235,13 @@ func (b *Bucket[R]) lose(now time.Duration, tokens float64) {
 	}
 }
 
-// tokensAt returns the number of tokens at now. A time before the last one
-// credits nothing. tokensAt does not mutate b, so that rounding does not add up
-// however often it is called. It requires that b.mu is held.
+// tokensAt returns the number of tokens at now. A time before the last one adds
+// nothing. tokensAt does not mutate b, so that rounding does not add up however
+// often it is called. It requires that b.mu is held.
 //
 // While a caller waits, the tokens may exceed the capacity by those of maxLate:
-// they came because the timer is late, and belong to the line. Otherwise, with
-// a capacity of 1, every wait would be longer by the timer's lateness.
+// they were added while the timer was late, and belong to the line. Otherwise, with
+// a capacity of 1, the timer's delay would lengthen every wait.
 func (b *Bucket[R]) tokensAt(now time.Duration) float64 {
 	if b.slotted {
 		return float64(b.readySlots(now))
@@ -257,9 +256,9 @@ func (b *Bucket[R]) tokensAt(now time.Duration) float64 {
 	return min(b.tokens+(now-b.at).Seconds()*b.rate, limit)
 }
 
-// expectedWait returns how long a caller who comes at now would wait for n
-// tokens, after the line, at the present rate.
-// expectedWait requires that b.mu is held and does not mutate b.
+// expectedWait returns how long a caller that arrives at now would wait for n
+// tokens, after the line, at the present rate. expectedWait requires that b.mu is
+// held and does not mutate b.
 func (b *Bucket[R]) expectedWait(now time.Duration, n float64, req R) time.Duration {
 	expected := time.Duration(0)
 	if b.limits != nil {
@@ -281,8 +280,8 @@ func (b *Bucket[R]) until(now time.Duration, n float64) time.Duration {
 	return b.durationFor(n - b.tokensAt(now))
 }
 
-// durationFor returns how long that many tokens take to come back, at most
-// clockEnd. It requires that b.mu is held and does not mutate b.
+// durationFor returns how long it takes to add that many tokens, at most clockEnd.
+// It requires that b.mu is held and does not mutate b.
 func (b *Bucket[R]) durationFor(tokens float64) time.Duration {
 	// Less than a thousandth of a nanosecond is rounding.
 	d := math.Ceil(tokens/b.rate*1e9 - 1e-3)

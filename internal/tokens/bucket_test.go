@@ -11,8 +11,8 @@ import (
 	"example.com/awsretry/internal/waittest"
 )
 
-// Put and SetRate keep to the capacity, and SetRate credits the past at the old
-// rate.
+// Put and SetRate respect the capacity, and SetRate adds the tokens up to now at
+// the old rate.
 func TestPutAndSetRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newEmpty(1, 10)
@@ -49,7 +49,7 @@ func TestAskingOftenAddsNoRounding(t *testing.T) {
 	}
 }
 
-// Ten tenths of a token are a whole one, for those who take it at once and for
+// Ten tenths of a token are a whole one, for a caller that takes it at once and for
 // the line, although their sum is a little less. Taking it leaves no debt.
 func TestTenthsAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -81,8 +81,8 @@ func TestTenthsAddUp(t *testing.T) {
 	})
 }
 
-// The missing part of a token may take less than the clock's tick, or be less
-// than a float64 can add to the tokens that are there.
+// The missing part of a token may take less than a tick of the clock, or be less
+// than a float64 can add to the tokens in the bucket.
 func TestWaitsAreExact(t *testing.T) {
 	type row struct {
 		name                 string
@@ -178,7 +178,7 @@ func TestSetRateMovesTheTurn(t *testing.T) {
 	}
 }
 
-// What came back while the bucket was full is lost, once.
+// Tokens that are added while the bucket is full are lost, and counted once.
 func TestTakeLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newEmpty(2, 3)

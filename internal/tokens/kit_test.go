@@ -19,8 +19,8 @@ func newEmpty(rate, capacity float64) *Bucket[announced.Request] {
 	return b
 }
 
-// mustJoin returns the last place in line for n tokens, which must
-// not be there.
+// mustJoin returns the last place in line for n tokens, which must not be
+// available.
 func mustJoin(t testing.TB, b *Bucket[announced.Request], n float64) *waiter[announced.Request] {
 	t.Helper()
 	w, _, ok := b.takeOrJoin(n, announced.Request{}, 0, false)
@@ -39,14 +39,14 @@ func (w *waiter[R]) isGranted() bool {
 	}
 }
 
-// late makes the bucket's clock jump, and its timer run late by that.
+// late makes the bucket's clock jump, and its timer run late by as much.
 func (b *Bucket[R]) late(by time.Duration) {
 	b.start = b.start.Add(-by)
 	b.fire()
 }
 
-// wantIdle fails the test unless b has neither waiters nor a timer. It must be
-// called in a bubble.
+// wantIdle fails the test if b has waiters or a timer. It must be called in a
+// bubble.
 func wantIdle(t testing.TB, b *Bucket[announced.Request]) {
 	t.Helper()
 	synctest.Wait()
@@ -75,8 +75,8 @@ func join(ctx context.Context, q *waittest.Queue, b *Bucket[announced.Request], 
 	q.Join(id, func() error { return b.Wait(ctx, n) })
 }
 
-// wantEnds fails the test unless the waits of q end like that. Those of one
-// instant are wanted in the order of their IDs.
+// wantEnds fails the test unless the waits of q end like that. Waits that end at
+// one instant are wanted in the order of their IDs.
 func wantEnds(t testing.TB, q *waittest.Queue, want ...waittest.End) {
 	t.Helper()
 	if got := q.Wait(); !slices.Equal(got, want) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A TooLongError is the error of a wait that was not begun.
+// A TooLongError is the error of a wait that did not begin.
 type TooLongError struct {
 	Expected time.Duration // how long the wait would have been at the present rate
 }
@@ -20,17 +20,18 @@ func (e *TooLongError) Error() string {
 // Wait takes n tokens. If there are too few, it waits for them in line. n
 // must not exceed the capacity.
 //
-// A wait that is not expected to end before ctx's deadline is not begun; Wait
-// returns a [*TooLongError] at once. If ctx ends first, Wait returns its cause
-// and takes nothing.
+// If the wait is not expected to end before ctx's deadline, Wait returns a
+// [*TooLongError] at once. If ctx ends first, Wait returns its cause and takes
+// nothing.
 func (b *Bucket[R]) Wait(ctx context.Context, n float64) error {
 	var none R
 	_, err := b.WaitFor(ctx, n, none, 0, false)
 	return err
 }
 
-// WaitFor is Wait for a request. If limited, a wait that is expected to be longer
-// than limit is not begun either. It returns the request's send time.
+// WaitFor is Wait for a request. If limited, it also returns a [*TooLongError] for
+// a wait that is expected to be longer than limit. It returns the request's send
+// time.
 func (b *Bucket[R]) WaitFor(
 	ctx context.Context, n float64, req R, limit time.Duration, limited bool,
 ) (sent time.Duration, err error) {
@@ -59,8 +60,8 @@ func (b *Bucket[R]) WaitFor(
 		return 0, &TooLongError{expected}
 	}
 
-	// Wait for the grant. What a service says may make the wait longer than it was
-	// expected to be.
+	// Wait for the grant. What a service announces may make the wait longer than
+	// expected.
 	var late <-chan time.Time
 	if limited && bounded {
 		timer := time.NewTimer(limit + 1)
@@ -83,8 +84,8 @@ func (b *Bucket[R]) WaitFor(
 	return 0, context.Cause(ctx)
 }
 
-// trip returns how long a request takes, and whether the wait for a place in line
-// depends on what a service says.
+// trip returns how long a request takes, and whether the wait in line depends on
+// what a service announces.
 func (b *Bucket[R]) trip() (trip time.Duration, bounded bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,13 +166,13 @@ func (b *Bucket[R]) leave(w *waiter[R]) {
 	b.tokens = min(b.tokens, b.capacity)
 }
 
-// remove takes w out of the line.
+// remove removes w from the line.
 // remove requires that b.mu is held.
 func (b *Bucket[R]) remove(w *waiter[R]) {
 	b.line.Remove(w.place)
 	b.queued -= w.n
 	if b.line.Len() == 0 {
-		b.queued = 0 // drops what rounding left
+		b.queued = 0 // drops the rounding error
 		b.tokens = min(b.tokens, b.capacity)
 	}
 }
@@ -187,7 +188,7 @@ func (b *Bucket[R]) overtakes(req R) bool {
 	return true
 }
 
-// before returns the requests in line that one must not overtake: with limits,
+// before returns the requests in line that req must not overtake: with limits,
 // those that wait for one of its limits. before requires that b.mu is held.
 func (b *Bucket[R]) before(req R) iter.Seq[R] {
 	return func(yield func(R) bool) {
@@ -210,10 +211,10 @@ func (b *Bucket[R]) before(req R) iter.Seq[R] {
 // nobody is a line without requests.
 func nobody[R any](func(R) bool) {}
 
-// serve wakes the callers at the front of the line whose tokens are there. It
+// serve wakes the callers at the front of the line whose tokens are available. It
 // wakes nobody else, so that a token costs the same however long the line is. A
-// caller who waits for a limit that others do not need does not hold them up.
-// serve requires that b.mu is held and the time up to now is credited.
+// caller that waits for a limit does not hold up others that do not need it. serve
+// requires that b.mu is held and that the tokens up to now have been added.
 func (b *Bucket[R]) serve(now time.Duration) {
 	wait, held := clockEnd, Set(0)
 	b.awaited = 0
@@ -229,7 +230,7 @@ func (b *Bucket[R]) serve(now time.Duration) {
 		if w.sent = now; b.limits != nil {
 			limits := b.limits.Of(w.req)
 			if limits&held != 0 {
-				held |= limits // nor may those behind w overtake it
+				held |= limits // later callers must not overtake w either
 				continue
 			}
 			var refused Set
@@ -273,7 +274,7 @@ func (b *Bucket[R]) fire() {
 	now := b.Now()
 	b.advance(now)
 	if now >= b.due && !b.slotted {
-		b.tokens = max(b.tokens, b.awaited) // the whole wait is over; what is missing was lost to rounding
+		b.tokens = max(b.tokens, b.awaited) // the whole wait is over; anything missing was lost to rounding
 	}
 	b.serve(now)
 }

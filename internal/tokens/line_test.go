@@ -95,7 +95,7 @@ func TestCancelOfLargeRequestServesSmallAtOnce(t *testing.T) {
 	})
 }
 
-// A grant and a cancel may come at the same moment. The tokens are not lost.
+// A grant and a cancel may happen at the same moment. The tokens are not lost.
 func TestGrantThatRacesWithCancelIsReturned(t *testing.T) {
 	for _, next := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestLeaveServesTheLineFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newEmpty(1, 10)
 		first, second := mustJoin(t, b, 10), mustJoin(t, b, 10)
-		time.Sleep(15 * time.Second) // first is granted at 10 s; 5 tokens come after it
+		time.Sleep(15 * time.Second) // first is granted at 10 s; 5 tokens are added after it
 		synctest.Wait()
 		if !first.isGranted() || second.isGranted() {
 			t.Fatalf("after 15 s: granted is %v and %v, want true and false", first.isGranted(), second.isGranted())
@@ -180,8 +180,8 @@ func TestCancelsAndGrantsTogether(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		// The tokens never reach the capacity: one comes back each millisecond,
-		// and callers wait for all of them.
+		// The tokens never reach the capacity: one is added each millisecond, and
+		// callers wait for all of them.
 		now := b.Now()
 		if got, want := float64(granted.Load())+b.Tokens(), now.Seconds()*1000; !near(got, want, 1e-6) {
 			t.Errorf("%d granted and %v left, want %v together", granted.Load(), b.Tokens(), want)
@@ -190,9 +190,9 @@ func TestCancelsAndGrantsTogether(t *testing.T) {
 	})
 }
 
-// A process that was stopped by SIGSTOP, or with its container, does not send
-// all that waits at once when it resumes. The line gets a full bucket and what
-// maxLate makes up for.
+// A process that was stopped by SIGSTOP, or with its container, does not send all
+// waiting requests at once when it resumes. The line gets a full bucket and the
+// tokens of maxLate.
 func TestNoBurstAfterAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const capacity, rate, callers = 100, 100, 2000
@@ -237,8 +237,8 @@ func TestPanicOfContextLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// A waiter who is granted its turn and leaves at the same instant gives back what
-// the ledger took.
+// A waiter that is granted its turn and leaves at the same instant returns what the
+// ledger took.
 func TestLeaveGivesBackToTheLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New[announced.Request](time.Now(), 0, 0)
@@ -299,7 +299,7 @@ func TestSlots(t *testing.T) {
 		time.Sleep(105 * ms)
 		check(5, true, 0)
 		check(4, false, 5*ms)
-		time.Sleep(5*ms + slotGrace) // the second slot has just passed, the third is there
+		time.Sleep(5*ms + slotGrace) // the second slot has just passed, the third is available
 		check(3, true, 0)
 		check(2, false, 80*ms)
 
@@ -329,8 +329,8 @@ func TestSlots(t *testing.T) {
 	})
 }
 
-// A caller who waits for a limit that others do not need does not hold them up, and
-// those who need it are served in their order.
+// A caller that waits for a limit does not hold up others that do not need it.
+// Callers that need it are served in order.
 func TestLineOfTwoResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New[announced.Request](time.Now(), 0, 0)
@@ -369,8 +369,8 @@ func TestLineOfTwoResources(t *testing.T) {
 	})
 }
 
-// The timer of a caller who waits for a limit makes no tokens for those who wait for
-// tokens behind.
+// The timer of a caller that waits for a limit adds no tokens for later callers
+// that wait for tokens.
 func TestPacedLineOfTwoResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New[announced.Request](time.Now(), .1, 1)
@@ -408,7 +408,7 @@ func TestPacedLineOfTwoResources(t *testing.T) {
 	})
 }
 
-// A caller waits for what those before it are known to cost.
+// A caller's expected wait includes the known costs of those before it.
 func TestExpectedWaitAfterKnownCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New[announced.Request](time.Now(), 0, 0)
@@ -426,7 +426,7 @@ func TestExpectedWaitAfterKnownCosts(t *testing.T) {
 			}})
 			l.Settle(sent, true)
 		})
-		for _, units := range []float64{100, 300} { // at most ten come back in a second, of which .8 are used
+		for _, units := range []float64{100, 300} { // at most ten are added in a second, of which .8 are used
 			mustJoin(t, b, 1).req = costs(units)
 		}
 		b.mu.Lock()
@@ -442,8 +442,8 @@ func TestExpectedWaitAfterKnownCosts(t *testing.T) {
 	})
 }
 
-// A wait that becomes longer than its limit because of what a service says is given
-// up, and a deadline leaves room for a response.
+// A wait ends when what a service announces makes it longer than its limit, and a
+// deadline leaves room for a response.
 func TestLimitOfAWaitForALedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New[announced.Request](time.Now(), 0, 0)

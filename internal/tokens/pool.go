@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// A Pool is a bucket of whole tokens, of which most are lent: they come back
-// when the loan has ended well. Tokens may come back with time too. Without
-// that, only those who wait need a lock and a clock.
+// A Pool is a bucket of whole tokens, most of which are lent: they are put back
+// when the loan ends with a success. The pool may also be refilled over time.
+// Otherwise, only callers that wait need a lock and a clock.
 //
 // The zero Pool has no tokens. A Pool is safe for concurrent use.
 type Pool struct {
 	capacity int
 	size     func() int        // the present capacity, at most capacity; nil: capacity
-	tokens   atomic.Int64      // those above size do not count; unused where refill is set
-	refill   *Bucket[struct{}] // nil if tokens do not come back with time
+	tokens   atomic.Int64      // those above size do not count; unused if refill is set
+	refill   *Bucket[struct{}] // nil if tokens are not refilled over time
 	lent     atomic.Int64      // loans that have not ended
 	waiting  atomic.Int64      // in line; written with mu held
 
@@ -32,11 +32,11 @@ type borrower struct {
 	n       int
 	since   time.Time
 	granted chan struct{} // closed, with the pool's mutex held, when it has them
-	look    chan struct{} // signaled when it should look at the pool; has a buffer of one
+	look    chan struct{} // signaled when it should check the pool; has a buffer of one
 }
 
-// NewPool returns a full pool. perSecond tokens come back each second, which may
-// be 0. If size is not nil, it returns the present capacity.
+// NewPool returns a full pool that is refilled with perSecond tokens per second,
+// which may be 0. If size is not nil, it returns the present capacity.
 func NewPool(capacity int, perSecond float64, size func() int) *Pool {
 	p := &Pool{capacity: capacity, size: size}
 	if perSecond > 0 {
@@ -54,7 +54,7 @@ func (p *Pool) Size() int {
 	return p.size()
 }
 
-// Tokens returns how many whole tokens there are.
+// Tokens returns the number of whole tokens.
 func (p *Pool) Tokens() int {
 	if p.refill == nil {
 		return min(int(p.tokens.Load()), p.Size())
@@ -66,7 +66,7 @@ func (p *Pool) Tokens() int {
 	return int(tokens)
 }
 
-// Take takes n tokens, and reports whether they were there.
+// Take takes n tokens if there are enough, and reports whether there were.
 func (p *Pool) Take(n int) bool {
 	if p.refill != nil {
 		return n <= p.capacity && p.refill.Take(float64(n))
@@ -94,8 +94,8 @@ func (p *Pool) TakeUpTo(n int) int {
 	return 0
 }
 
-// Wait takes n tokens of a pool whose tokens come back with time, as
-// [Bucket.Wait] does.
+// Wait takes n tokens from a pool that is refilled over time, as [Bucket.Wait]
+// does.
 func (p *Pool) Wait(ctx context.Context, n int) error { return p.refill.Wait(ctx, float64(n)) }
 
 // Soonest returns how long Wait would wait for n tokens.
@@ -144,7 +144,7 @@ func (p *Pool) EndLoan(n int, back bool) {
 	}
 }
 
-// patience is how long AwaitLoan waits while no caller in line gets tokens.
+// patience is how long AwaitLoan waits if no caller in line gets tokens.
 const patience = time.Minute
 
 // Await waits in line until ctx ends, and begins a loan of n tokens.
@@ -159,9 +159,9 @@ func (p *Pool) Await(ctx context.Context, n int) error {
 	}
 }
 
-// AwaitLoan is Await for tokens that may come back: with time, or from loans. It
-// returns ErrQuotaExceeded if neither can bring any, and when no caller in line got
-// tokens for a minute.
+// AwaitLoan is Await for tokens that are refilled over time or put back by loans.
+// It returns ErrQuotaExceeded if neither is possible, or when no caller in line has
+// gotten tokens for a minute.
 func (p *Pool) AwaitLoan(ctx context.Context, n int) error {
 	w := p.join(n)
 	for {
@@ -213,7 +213,7 @@ func (p *Pool) leave(w *borrower) {
 	}
 }
 
-// expect serves the line, and returns how long w should wait before it looks
+// expect serves the line, and returns how long w should wait before it checks
 // again. ok is false if w is the first in line and should give up.
 func (p *Pool) expect(w *borrower) (wait time.Duration, ok bool) {
 	p.mu.Lock()
@@ -234,7 +234,7 @@ func (p *Pool) expect(w *borrower) (wait time.Duration, ok bool) {
 	return min(left, refill), left > 0 && (lent || refill <= left)
 }
 
-// wake serves the line, and makes the first in it look at the pool.
+// wake serves the line, and makes the first in line check the pool.
 func (p *Pool) wake() {
 	if p.waiting.Load() == 0 {
 		return
@@ -245,8 +245,8 @@ func (p *Pool) wake() {
 	p.nudge()
 }
 
-// serve begins the loans of those at the front of the line whose tokens are
-// there. serve requires that p.mu is held.
+// serve begins the loans at the front of the line whose tokens are available. serve
+// requires that p.mu is held.
 func (p *Pool) serve() {
 	for len(p.line) > 0 && p.Take(p.line[0].n) {
 		p.BeginLoan()
@@ -257,7 +257,7 @@ func (p *Pool) serve() {
 	}
 }
 
-// nudge makes the first in line look at the pool. It requires that p.mu is held.
+// nudge makes the first in line check the pool. It requires that p.mu is held.
 func (p *Pool) nudge() {
 	if len(p.line) == 0 {
 		return

@@ -23,8 +23,8 @@ func lent(t *testing.T, perSecond float64) *Pool {
 	return p
 }
 
-// Callers get the tokens of ended loans in their order, each at once, and a
-// loan that ends without its tokens is nothing to wait for.
+// Callers get the tokens of ended loans in order, each at once. A loan that ends
+// without its tokens is not waited for.
 func TestPoolLine(t *testing.T) {
 	gone := errors.New("the caller left")
 	for _, tt := range []struct {
@@ -76,8 +76,8 @@ func TestPoolLine(t *testing.T) {
 	}
 }
 
-// A caller who is granted tokens and leaves at the same instant ends the loan, so
-// that the next in line has them.
+// A caller that is granted tokens and leaves at the same instant ends the loan, so
+// that the next in line gets them.
 func TestPoolLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := lent(t, 0)

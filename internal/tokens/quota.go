@@ -11,23 +11,23 @@ import (
 	"example.com/awsretry/internal/recent"
 )
 
-// ErrQuotaExceeded is returned when there are too few tokens for a retry. It is
-// that of package awsretry.
+// ErrQuotaExceeded is returned when there are too few tokens for a retry. It is the
+// ErrQuotaExceeded of package awsretry.
 var ErrQuotaExceeded = errors.New("awsretry: retry capacity exceeded")
 
 // A QuotaConfig configures a Quota, as an awsretry.QuotaConfig with its defaults.
 type QuotaConfig struct {
 	Capacity  int     // at most; negative means that there is no quota
-	PerSecond float64 // tokens come back with time
+	PerSecond float64 // tokens that are refilled per second
 	Wait      bool    // Acquire waits in line
 
-	// Share is the share of the last minute's calls whose retries, which cost up
-	// to PerCall tokens, are the capacity. 0 means Capacity.
+	// Share sets the capacity to the cost of the retries of this share of the last
+	// minute's calls, which is up to PerCall tokens a call. 0 means Capacity.
 	Share   float64
 	PerCall int
 
-	// Part means that the Quota is the part that one process has of a bucket with a
-	// Share. It counts the calls, and begins with the tokens of one.
+	// Part means that the Quota is one process's part of a bucket with a Share. It
+	// counts the calls, and begins with the tokens of one call.
 	Part bool
 }
 
@@ -76,7 +76,7 @@ func (q *Quota) SawCall() {
 }
 
 // TakeSeen returns how many calls a Part has seen since the last TakeSeen. ok is
-// false if q is none.
+// false if q is not a Part.
 func (q *Quota) TakeSeen() (n int64, ok bool) {
 	if q.seen == nil {
 		return 0, false
@@ -84,7 +84,7 @@ func (q *Quota) TakeSeen() (n int64, ok bool) {
 	return q.seen.Swap(0), true
 }
 
-// Acquire is that of awsretry.Quota.
+// Acquire implements awsretry.Quota's Acquire.
 func (q *Quota) Acquire(ctx context.Context, n int) error {
 	switch {
 	case q.unlimited || n <= 0:
@@ -148,11 +148,11 @@ func (q *Quota) Tokens() int {
 // Size returns the present capacity, or [math.MaxInt] if there is no quota.
 func (q *Quota) Size() int { return q.pool.Size() }
 
-// Full reports whether no tokens are drawn.
+// Full reports whether the bucket is full.
 func (q *Quota) Full() bool { return q.Tokens() >= q.Size() }
 
 // Lend draws n tokens for a retry. Until EndLoan, AwaitLoan expects that they may
-// come back.
+// be put back.
 func (q *Quota) Lend(ctx context.Context, n int) error {
 	err := q.Acquire(ctx, n)
 	if err == nil && n > 0 {
@@ -161,15 +161,15 @@ func (q *Quota) Lend(ctx context.Context, n int) error {
 	return err
 }
 
-// EndLoan ends a loan of n tokens, which come back if back is true.
+// EndLoan ends a loan of n tokens. It puts them back if back is true.
 func (q *Quota) EndLoan(n int, back bool) {
 	if n > 0 {
 		q.pool.EndLoan(n, back)
 	}
 }
 
-// AwaitLoan is Lend, but waits in line for tokens that may come back: with time,
-// or from retries that are in progress.
+// AwaitLoan is Lend, but waits in line for tokens that are refilled over time or
+// put back by retries in progress.
 func (q *Quota) AwaitLoan(ctx context.Context, n int) error { return q.pool.AwaitLoan(ctx, n) }
 
 // AwaitGrant is Lend, but waits in line until ctx ends.

@@ -5,17 +5,17 @@ import "time"
 // Slots are send times. Of two blocks, the later one begins after the other ends.
 type Slots struct {
 	At    time.Duration // the first one
-	Every time.Duration // between two; above 0
+	Every time.Duration // the time between two; above 0
 	N     int
 }
 
-// slotGrace is how long a slot can be used. A later use could make two requests
-// of one second out of those of two.
+// slotGrace is how long a slot can be used. Later use could put the requests of two
+// seconds into one.
 const slotGrace = 10 * time.Millisecond
 
 // AddSlots makes callers wait for these slots and those that were added before,
-// in place of tokens. Until ClearSlots, slots beyond them are expected at the
-// bucket's rate.
+// instead of tokens. Until ClearSlots, further slots are expected at the bucket's
+// rate.
 func (b *Bucket[R]) AddSlots(s Slots) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -29,7 +29,7 @@ func (b *Bucket[R]) AddSlots(s Slots) {
 	b.serve(now)
 }
 
-// ClearSlots makes callers wait for tokens, of which there are none.
+// ClearSlots makes callers wait for tokens again. The bucket is then empty.
 func (b *Bucket[R]) ClearSlots() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +52,7 @@ func (b *Bucket[R]) Ahead() (n int, slotted bool) {
 	return n, b.slotted
 }
 
-// due returns how many of s come at now or before.
+// due returns how many slots of s are at now or before.
 func (s Slots) due(now time.Duration) int {
 	if now < s.At {
 		return 0

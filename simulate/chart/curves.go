@@ -30,7 +30,7 @@ type line struct {
 	style  draw.LineStyle
 }
 
-// shown returns what the picture shows.
+// shown returns the groups that the picture shows.
 func (p *picture) shown() []group {
 	serves := simulate.ServesOverTime(p.Scenario)
 	joins := joins(p.Scenario)
@@ -110,8 +110,8 @@ func (p *picture) steps(levels []scenario.Level) plotter.XYs {
 // joins reports whether clients join.
 func joins(s scenario.Scenario) bool { return len(s.ClientsOverTime()) > 1 }
 
-// scaled returns the group with those of the outcomes that have its quantity and
-// the scale for them, or 0 if none has anything to draw in it.
+// scaled returns the group with the outcomes that have its quantity, and their
+// scale, which is 0 if there is nothing to draw.
 func (g group) scaled(outcomes []simulate.Outcome) group {
 	for _, o := range outcomes {
 		lines := g.lines(o)
@@ -143,8 +143,8 @@ func (l line) visible() bool {
 	return slices.ContainsFunc(l.points, func(part plotter.XYs) bool { return len(part) > 0 })
 }
 
-// perSecond puts each second's value at the middle of the second, or the mean
-// of some seconds at their middle.
+// perSecond puts each second's value in the middle of the second, or the mean of
+// several seconds in their middle.
 func (p *picture) perSecond(values []float64) plotter.XYs {
 	points := make(plotter.XYs, 0, len(values))
 	means, middles := simulate.Means(values, p.every)
@@ -154,7 +154,7 @@ func (p *picture) perSecond(values []float64) plotter.XYs {
 	return drawable(points)
 }
 
-// mean adds to a title what a point is.
+// mean adds to a title which mean a point is.
 func (p *picture) mean(title string) string {
 	if p.every == 1 {
 		return title
@@ -180,7 +180,7 @@ func samples(values []simulate.Sample) plotter.XYs {
 	return drawable(points)
 }
 
-// ofAll returns the sum over the limited clients for their mean.
+// ofAll returns the sums over the limited clients, from their means.
 func ofAll(means []simulate.Sample) []simulate.Sample {
 	sums := slices.Clone(means)
 	for i := range sums {

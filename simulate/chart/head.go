@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A head says what a picture shows: the scenario and the legend.
+// A head is the text above a picture: the scenario and the legend.
 type head struct {
 	title, text draw.TextStyle
 	legend      legend
@@ -36,8 +36,8 @@ func newHead(s scenario.Scenario, width vg.Length) head {
 	return h
 }
 
-// eventLines returns the lines for the events, or for the first ones and how
-// many more there are.
+// eventLines returns the lines for the events, or for the first ones and the number
+// of the others.
 func eventLines(style draw.TextStyle, events []string, width vg.Length) (lines []string) {
 	for left := range len(events) + 1 {
 		text := strings.Join(events[:len(events)-left], "; ")

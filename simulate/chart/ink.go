@@ -30,7 +30,7 @@ var (
 // darkPage has the colors for dark pages.
 var darkPage []svgfile.Ink
 
-// ink returns a color, and adds what takes its place on a dark page.
+// ink returns a color, and adds its replacement on a dark page.
 func ink(light, dark uint32) color.Color {
 	rgb := func(v uint32) color.Color { return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 0xff} }
 	darkPage = append(darkPage, svgfile.Ink{Light: rgb(light), Dark: rgb(dark)})

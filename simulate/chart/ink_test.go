@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// On light and dark pages, texts and lines are legible on the page and on the
-// shade of an event, by the contrast that WCAG 2 defines.
+// On light and dark pages, texts and lines have enough contrast, as WCAG 2 defines
+// it, on the page and on the shade of an event.
 func TestContrast(t *testing.T) {
 	dark := map[color.Color]color.Color{}
 	for _, ink := range darkPage {

@@ -5,9 +5,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A legend explains the curves. Its keys are in rows, as many in a row as fit,
-// so that no key touches another one or is cut off, whatever the size of the
-// text.
+// A legend explains the curves. Its keys are in rows, as many per row as fit, so
+// that no key touches another one or is cut off, whatever the size of the text.
 type legend struct {
 	text draw.TextStyle
 	keys []key
@@ -27,7 +26,7 @@ const (
 	keyRow     = 1.7 // height of a row
 )
 
-// newLegend returns the legend of a picture. events and joins say whether there
+// newLegend returns the legend of a picture. events and joins report whether there
 // are events, and whether clients join.
 func newLegend(text draw.TextStyle, events, joins bool) legend {
 	line := func(style draw.LineStyle) func(draw.Canvas) {

@@ -35,7 +35,7 @@ func (p *picture) drawPanel(c draw.Canvas, g group, o simulate.Outcome, last boo
 			axes.Add(&plotter.Line{XYs: points, LineStyle: l.style})
 		}
 	}
-	// After Add, which would make room for everything.
+	// After Add, which would widen the axes for all of it.
 	axes.X.Min, axes.X.Max = 0, time.Duration(p.Scenario.Duration).Seconds()
 	axes.Y.Min, axes.Y.Max = 0, cmp.Or(g.max, 1)*1.06
 	axes.Draw(draw.Canvas{Canvas: c.Canvas, Rectangle: around(axes, c.Rectangle)})
@@ -47,8 +47,8 @@ func (p *picture) drawPanel(c draw.Canvas, g group, o simulate.Outcome, last boo
 	}
 }
 
-// newAxes returns a plot without curves over that many seconds. The last panel of
-// a group has the numbers of the time.
+// newAxes returns a plot without curves over that many seconds. The last panel of a
+// group has the numbers on the time axis.
 func newAxes(seconds float64, last bool) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -84,7 +84,7 @@ func around(p *plot.Plot, data vg.Rectangle) vg.Rectangle {
 	return outer
 }
 
-// labelPeak writes the height of a peak that is cut off. x is its place, from 0
+// labelPeak writes the height of a peak that is cut off. x is its position, from 0
 // to 1.
 func labelPeak(c draw.Canvas, l line, x, peak float64) {
 	style := textStyle(inkText, 8, false)

@@ -16,8 +16,8 @@ import (
 	"example.com/awsretry/simulate/svgfile"
 )
 
-// A label is a text with the room that it takes in a viewer whose font is a
-// sixth wider.
+// A label is a text with the space that it takes in a viewer whose font is a sixth
+// wider.
 type label struct {
 	text string
 	vg.Rectangle
@@ -27,7 +27,7 @@ func (l label) touches(o label) bool {
 	return l.Min.X < o.Max.X && o.Min.X < l.Max.X && l.Min.Y < o.Max.Y && o.Min.Y < l.Max.Y
 }
 
-// A path is what an element of that name covers.
+// A path is the area that a path element covers.
 type path struct {
 	fill string
 	vg.Rectangle

@@ -64,7 +64,7 @@ func TestPictureFormats(t *testing.T) {
 	}
 }
 
-// The picture of clients that join shows them in place of the tokens.
+// A picture of clients that join shows their number instead of the tokens.
 func TestPictureOfClientsThatJoin(t *testing.T) {
 	s := tiny(scenario.Setting{Use: scenario.UseAdaptive}, scenario.Setting{Use: scenario.UseFleet})
 	s.Clients = scenario.Clients{Count: 4, Callers: 2}

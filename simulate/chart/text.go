@@ -10,10 +10,10 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// widthOf returns the room for a text. A viewer of an SVG that has none of the
-// fonts takes another one, so this is more than the text's width: DejaVu Sans,
-// for example, is a sixth wider. It also takes another font for letters that
-// these fonts do not have. Emoji are the widest of them.
+// widthOf returns the space for a text. It is wider than the text, because a viewer
+// of an SVG that has none of the fonts uses another one: DejaVu Sans, for example,
+// is a sixth wider. A viewer also uses another font for letters that these fonts do
+// not have, of which emoji are the widest.
 func widthOf(style draw.TextStyle, text string) vg.Length {
 	const spare, foreign = 1.2, 1.4
 	face := style.Handler.Cache().Lookup(style.Font, style.Font.Size).Face

@@ -17,8 +17,8 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// The page in a real browser: what it draws, and what the mouse and the keyboard
-// do.
+// The page in a real browser: what it draws, and how it reacts to the mouse and the
+// keyboard.
 func TestInChromium(t *testing.T) {
 	b := chromium.Start(t)
 	open := func(t *testing.T, s scenario.Scenario) {
@@ -149,7 +149,7 @@ func TestInChromium(t *testing.T) {
 			}
 		}
 	})
-	// A run of a second with nothing but its load. The first page has to be gone.
+	// A run of a second with nothing but its load. The first page must be gone.
 	t.Run("hardly anything", func(t *testing.T) {
 		b.Command(nil, "Page.navigate", chromium.Values{"url": "about:blank"})
 		chromium.Eventually(t, "the page is empty", func() bool { return b.Holds(`location.href === "about:blank"`) })

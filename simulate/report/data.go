@@ -10,7 +10,7 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// data is what the script of the page draws. Times are in seconds.
+// data has what the script of the page draws. Times are in seconds.
 type data struct {
 	Duration float64   `json:"duration"`
 	Every    int       `json:"every"` // seconds of a point
@@ -20,7 +20,7 @@ type data struct {
 	Settings []setting `json:"settings"`
 }
 
-// A top is the highest value of the charts of each kind, so that settings have
+// A top has the highest value in the charts of each kind, so that all settings have
 // the same scale.
 type top map[string]float64
 
@@ -160,8 +160,8 @@ func newSetting(s scenario.Scenario, o simulate.Outcome, serves, clients []scena
 	return made
 }
 
-// sampled returns a chart of samples. limited leaves out those that have no
-// limited client, and the line if that is all of them.
+// sampled returns a chart of samples. If limited, it leaves out samples without a
+// limited client, and the line if there are no others.
 func sampled(kind, title, name, ink string, samples []simulate.Sample, limited bool) chart {
 	c := chart{Kind: kind, Title: title}
 	l := line{Name: name, Ink: ink, Width: 1.6}

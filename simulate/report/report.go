@@ -1,6 +1,5 @@
-// Package report writes the result of a simulation as one HTML file that is read
-// in a browser, without a network: curves to zoom into, the table and the
-// scenario.
+// Package report writes the result of a simulation as one HTML file for a browser,
+// which needs no network: curves to zoom into, the table and the scenario.
 package report
 
 import (
@@ -22,7 +21,7 @@ import (
 //go:embed report.html report.css report.js uplot
 var files embed.FS
 
-// An Origin says how a result was made.
+// An Origin describes how a result was made.
 type Origin struct {
 	Command string // as it is typed in a shell
 	Version string // of awsretry
@@ -82,8 +81,8 @@ type page struct {
 	License  string // of uPlot
 }
 
-// policy returns the attribute with a Content-Security-Policy that allows
-// nothing but these styles and scripts. A browser then fetches nothing.
+// policy returns the attribute with a Content-Security-Policy that allows only
+// these styles and scripts. A browser then fetches nothing.
 func policy(styles []template.CSS, scripts []template.JS) template.HTMLAttr {
 	var style, script strings.Builder
 	for _, s := range styles {

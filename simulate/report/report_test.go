@@ -57,7 +57,7 @@ var once = sync.OnceValues(func() (*simulate.Result, error) {
 })
 
 // result returns the result of the lively scenario. The caller may change it,
-// but for the series.
+// except the series.
 func result(t *testing.T) *simulate.Result {
 	t.Helper()
 	r, err := once()
@@ -160,7 +160,7 @@ func TestNothingIsFetched(t *testing.T) {
 	}
 }
 
-// The curves are those of the result, second by second.
+// The curves are the result's, second by second.
 func TestDataIsTheResult(t *testing.T) {
 	r := result(t)
 	page := write(t, r, Origin{})
@@ -249,7 +249,7 @@ func TestDataIsTheResult(t *testing.T) {
 	}
 }
 
-// Names are text, wherever they are in the page.
+// Names are text, wherever they occur in the page.
 func TestHostileNames(t *testing.T) {
 	plain := write(t, result(t), Origin{})
 	for kind, name := range map[string]string{
@@ -325,7 +325,7 @@ func TestSizeIsBounded(t *testing.T) {
 	}
 }
 
-// The library is as it was published.
+// The library is unchanged since its publication.
 func TestLibrary(t *testing.T) {
 	for name, want := range map[string]string{
 		"uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// WithClients returns s with another number of clients. All clients together
-// make as many calls as before: in a closed loop the callers think longer or
-// less long, and each client makes more or fewer of a herd's calls. Callers
-// cannot think for less than no time, nor for more than an hour; [Scenario.CallRate]
-// then differs. s must be valid.
+// WithClients returns s with another number of clients. All clients together make
+// as many calls as before: in a closed loop the callers' think time changes, and
+// each client makes more or fewer of a herd's calls. The think time cannot be
+// negative or longer than an hour; beyond that, [Scenario.CallRate] differs. s must
+// be valid.
 func (s Scenario) WithClients(count int) Scenario {
 	factor := float64(count) / float64(s.Clients.Count)
 	s.Clients.Count = count
@@ -29,8 +29,8 @@ func (s Scenario) WithClients(count int) Scenario {
 	return s
 }
 
-// CallRate returns how many calls the clients make in a second if the service
-// responds without a wait. s must be valid.
+// CallRate returns how many calls per second the clients make if no request waits
+// in the queue. s must be valid.
 func (s Scenario) CallRate() float64 {
 	c := s.Clients
 	if c.Callers == 0 {
@@ -41,7 +41,7 @@ func (s Scenario) CallRate() float64 {
 }
 
 // idleResponse returns the mean time that a request and the body of its response
-// take if no other waits, in nanoseconds.
+// take if no request waits, in nanoseconds.
 func (s Scenario) idleResponse() float64 {
 	s = s.WithDefaults()
 	body := 0.0
@@ -89,15 +89,15 @@ func (s Scenario) Joining() int {
 }
 
 // HerdCalls returns how many calls of a herd a client makes. Together the clients
-// make Calls for each of them.
+// make Calls times their number.
 func (e Event) HerdCalls(client int) int {
 	const rounding = 1e-9
 	upTo := func(clients int) int { return int(float64(clients)*e.Calls + rounding) }
 	return upTo(client+1) - upTo(client)
 }
 
-// Begins returns when each client begins to call. Those that join are the last
-// ones, in the order of the events.
+// Begins returns when each client begins to call. The clients that join come last,
+// in the order of the events.
 func (s Scenario) Begins() []time.Duration {
 	begins := make([]time.Duration, s.Clients.Count-s.Joining(), s.Clients.Count)
 	for _, e := range s.Events {
@@ -112,15 +112,15 @@ func (s Scenario) Begins() []time.Duration {
 	return begins
 }
 
-// A Level is a value that holds from an instant on.
+// A Level is a value that applies from an instant on.
 type Level struct {
 	From  time.Duration
 	Value float64
 }
 
-// ClientsOverTime returns how many clients there are. The first level is from
-// the start of the run, and each client that joins begins another one. The
-// defaults of the scenario must be filled in.
+// ClientsOverTime returns how many clients there are. The first level is from the
+// start of the run, and each client that joins begins another one. The scenario
+// must have its defaults.
 func (s Scenario) ClientsOverTime() []Level {
 	there := s.Clients.Count - s.Joining()
 	levels := []Level{{0, float64(there)}}

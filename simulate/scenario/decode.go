@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A decoder fills in a scenario from a YAML document. Unlike that of package
-// yaml, it knows the place of every field, reports what a field allows in the
+// A decoder sets a scenario from a YAML document. Unlike the decoder of package
+// yaml, it knows the position of every field, reports what a field allows in the
 // words of a scenario file, and does not truncate fractions.
 type decoder struct {
 	at     map[string]*yaml.Node // the value of each field, by its path
@@ -93,7 +93,7 @@ func scalar(n *yaml.Node, v reflect.Value) bool {
 	return n.Decode(v.Addr().Interface()) == nil
 }
 
-// fields sets the fields of a struct. Those of a merged mapping are set first.
+// fields sets the fields of a struct, those of a merged mapping first.
 func (d *decoder) fields(n *yaml.Node, v reflect.Value, path string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Tag == "!!merge" {
@@ -143,10 +143,10 @@ func (d *decoder) locate(faults []fault) {
 	}
 }
 
-// position returns the place of a node, as errors begin with it.
+// position returns the position of a node, with which errors begin.
 func position(n *yaml.Node) string { return fmt.Sprintf("[%d:%d] ", n.Line, n.Column) }
 
-// written returns a value as a file has it.
+// written returns a value as it is written in a file.
 func written(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode {
 		return n.Value

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// OverTime is how the load and the service change in steps of equal length, as
-// in a log. A list has one number for each step, up to the end of the run; an
-// empty one changes nothing. The events come on top of it: one that sets the
-// same thing takes its place while it lasts.
+// OverTime is how the load and the service change in steps of equal length, as in a
+// log. A list has one number for each step, up to the end of the run; an empty one
+// changes nothing. An event that sets the same value overrides OverTime while it
+// lasts.
 type OverTime struct {
 	Every Duration `yaml:"every" json:"every"` // the length of a step
 
@@ -44,8 +44,8 @@ func (o *OverTime) Starts(run Duration) []time.Duration {
 	return all
 }
 
-// arriving returns how many calls per second arrive at most, and how many
-// arrive in the run on average.
+// arriving returns how many calls per second arrive at most, and how many arrive in
+// the whole run on average.
 func (s Scenario) arriving() (most, inAll float64) {
 	o := s.OverTime
 	if o == nil || len(o.Rate) == 0 {

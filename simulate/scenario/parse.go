@@ -64,9 +64,8 @@ func Read(file string) (Scenario, error) {
 // maxTextSize is the size of the longest scenario file, in bytes.
 const maxTextSize = 64 << 10
 
-// Parse reads a scenario from YAML, of which JSON is a subset, and validates
-// it. An unknown field is an error. The errors have the line and the column of
-// what is wrong.
+// Parse reads a scenario from YAML, of which JSON is a subset, and validates it. An
+// unknown field is an error. Errors begin with the line and the column.
 func Parse(text []byte) (Scenario, error) {
 	if len(text) > maxTextSize {
 		return Scenario{}, fmt.Errorf("simulate: the scenario has %d bytes; it must have at most %d", len(text), maxTextSize)
@@ -97,8 +96,8 @@ func Parse(text []byte) (Scenario, error) {
 	return s, joined(faults)
 }
 
-// Marshal returns the file of a scenario. Comments are by the path of the field
-// that they are above, as in clients.rate; each is a list of lines.
+// Marshal returns the file of a scenario. comments has the lines of the comment
+// above each field, by the path of the field, such as clients.rate.
 func Marshal(s Scenario, comments map[string][]string) ([]byte, error) {
 	var root yaml.Node
 	if err := root.Encode(s); err != nil {

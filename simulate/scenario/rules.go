@@ -164,7 +164,7 @@ func (e Event) until(s Scenario) Duration {
 }
 
 // size checks that the run takes neither too long nor too much memory. s must
-// be valid otherwise.
+// otherwise be valid.
 func (c *checker) size(s Scenario) {
 	s = s.WithDefaults()
 	f := s.Clients

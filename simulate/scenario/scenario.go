@@ -1,6 +1,6 @@
-// Package scenario is what package simulate simulates: the clients, the service
-// that they call, what happens to it, and the settings to compare. It reads
-// scenarios from YAML and JSON files, checks them and fills in their defaults.
+// Package scenario describes what package simulate simulates: the clients, the
+// service that they call, what happens to it, and the settings to compare. It reads
+// scenarios from YAML and JSON files, checks them and sets their defaults.
 package scenario
 
 import (
@@ -10,32 +10,31 @@ import (
 	"time"
 )
 
-// A Scenario is what is simulated: clients, the service that they call, what
-// happens to it, and the settings to compare. Its file form is YAML or JSON
-// with the names of the yaml tags. The files of the ready scenarios, which
-// [Source] returns, explain every field.
+// A Scenario describes what is simulated: clients, the service that they call, what
+// happens to it, and the settings to compare. Its file form is YAML or JSON with
+// the names of the yaml tags. The files of the ready scenarios, which [Source]
+// returns, explain every field.
 type Scenario struct {
 	Name     string    `yaml:"name" json:"name"`
 	About    string    `yaml:"about,omitempty" json:"about,omitempty"` // one sentence for the reader
 	Duration Duration  `yaml:"duration" json:"duration"`               // in virtual time, 1s to 24h
-	Drain    Duration  `yaml:"drain,omitempty" json:"drain,omitempty"` // for so long after it calls still end, but none begins; 0s to 1h
+	Drain    Duration  `yaml:"drain,omitempty" json:"drain,omitempty"` // the time after it in which calls end, but none begins; 0s to 1h
 	Seed     uint64    `yaml:"seed,omitempty" json:"seed"`             // of all random numbers
 	Clients  Clients   `yaml:"clients" json:"clients"`
 	Service  Service   `yaml:"service" json:"service"`
-	OverTime *OverTime `yaml:"over_time,omitempty" json:"over_time,omitempty"` // nil: nothing changes but by events
+	OverTime *OverTime `yaml:"over_time,omitempty" json:"over_time,omitempty"` // nil: only events change anything
 	Events   []Event   `yaml:"events,omitempty" json:"events,omitempty"`
 	Settings []Setting `yaml:"settings,omitempty" json:"settings"` // empty: DefaultSettings
 }
 
-// Clients is the fleet. Each client has a Transport with a token bucket and a
-// rate limiter of its own. Clients call either in a closed loop (Callers,
-// Think) or at a rate that does not depend on the responses (Rate).
+// Clients is the fleet. Each client has a Transport with its own token bucket and
+// rate limiter. Clients call either in a closed loop (Callers, Think) or at a rate
+// that does not depend on the responses (Rate).
 type Clients struct {
 	Count int `yaml:"count" json:"count"` // with those that join in events
 
-	// Callers of each client make one call after the other. Between two calls
-	// they think for a time that is exponentially distributed with the mean
-	// Think.
+	// Callers of each client make one call after another. Between two calls they
+	// think for a time that is exponentially distributed with the mean Think.
 	Callers int      `yaml:"callers,omitempty" json:"callers,omitempty"`
 	Think   Duration `yaml:"think,omitempty" json:"think,omitempty"`
 
@@ -58,7 +57,7 @@ type Clients struct {
 type Service struct {
 	Capacity float64 `yaml:"capacity" json:"capacity"` // requests per second
 
-	// Queue is how many requests may wait. More are refused with the status
+	// Queue is how many requests may wait. Others are refused with the status
 	// QueueFull, 429 or 503; 0 means 503.
 	Queue     int `yaml:"queue" json:"queue"`
 	QueueFull int `yaml:"queue_full,omitempty" json:"queue_full,omitempty"`
@@ -70,8 +69,8 @@ type Service struct {
 	// to 1 request.
 	RefuseCost float64 `yaml:"refuse_cost,omitempty" json:"refuse_cost,omitempty"`
 
-	// ErrorsAtOnce makes the errors of events and over time come without the queue
-	// and the latency.
+	// ErrorsAtOnce makes the errors of events and of OverTime skip the queue and
+	// the latency.
 	ErrorsAtOnce bool `yaml:"errors_at_once,omitempty" json:"errors_at_once,omitempty"`
 
 	Throttle *Throttle `yaml:"throttle,omitempty" json:"throttle,omitempty"` // at all times; nil: none
@@ -79,14 +78,14 @@ type Service struct {
 	Body *Body `yaml:"body,omitempty" json:"body,omitempty"` // of a successful response; nil: empty
 }
 
-// Body is the bodies of successful responses. A call succeeds when it has the
-// whole body. An outage does not end one that has begun.
+// Body describes the bodies of successful responses. A call succeeds when it has
+// the whole body. An outage does not end a body that has begun.
 type Body struct {
 	Time Duration `yaml:"time" json:"time"` // from the header to the end
 
-	// Broken is the share of the bodies that break off, from 0 to below 1. The
-	// instant is random, so the rest of a body breaks off less often than a
-	// whole one.
+	// Broken is the share of the bodies that break off, from 0 to below 1. They
+	// break off at a random instant, so the rest of a body breaks off less often
+	// than a whole one.
 	Broken float64 `yaml:"broken,omitempty" json:"broken,omitempty"`
 }
 
@@ -98,8 +97,8 @@ type Latency struct {
 	Median       Duration `yaml:"median,omitempty" json:"median"`
 	P99          Duration `yaml:"p99,omitempty" json:"p99,omitempty"` // lognormal only, above Median
 
-	// Table is of the distribution table: points of a measured distribution, in
-	// their order.
+	// Table has the points of a measured distribution in order, for the
+	// distribution table.
 	Table []Quantile `yaml:"table,omitempty" json:"table,omitempty"`
 }
 
@@ -110,25 +109,25 @@ type Quantile struct {
 	Within Duration `yaml:"within" json:"within"`
 }
 
-// Throttle refuses with 429 the requests above a rate, which a token bucket
-// limits, and a share of all requests.
+// Throttle refuses requests with 429: those above the rate of a token bucket, and a
+// share of all requests.
 type Throttle struct {
 	Rate  float64 `yaml:"rate,omitempty" json:"rate,omitempty"`   // requests per second; 0: Share alone
 	Burst float64 `yaml:"burst,omitempty" json:"burst,omitempty"` // requests; 0: those of one second
 
-	// Window makes each window of that length, from the start of the run on,
-	// admit what Rate allows in it, at any time. 0: a token bucket.
+	// Window is the length of windows, from the start of the run on, each of which
+	// admits what Rate allows in it at any time. 0 means a token bucket.
 	Window Duration `yaml:"window,omitempty" json:"window,omitempty"`
 
-	// Announces is the dialect in which responses say what is left of the rate:
-	// github, draft6, draft8, openai, anthropic or heroku. "" says nothing.
+	// Announces is the dialect in which responses announce what is left of the
+	// rate: github, draft6, draft8, openai, anthropic or heroku. "" means none.
 	Announces string `yaml:"announces,omitempty" json:"announces,omitempty"`
 
-	// Share of the requests is refused at random, from 0 to below 1. They take
-	// nothing from the rate.
+	// Share is the share of the requests that are refused at random, from 0 to
+	// below 1. They take nothing from the rate.
 	Share float64 `yaml:"share,omitempty" json:"share,omitempty"`
 
-	// PerClient means a bucket for each client. Otherwise there is one for all.
+	// PerClient means one bucket for each client, instead of one for all.
 	PerClient bool `yaml:"per_client,omitempty" json:"per_client,omitempty"`
 
 	// RetryAfter is sent as Retry-After, in whole seconds. 0 is not sent.

@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Set returns s with another value in a line of its file. The path is that of the
-// field, as in service.capacity or events[0].from, and the value is as in the
-// file. An empty value omits the field.
+// Set returns s with another value of one field. The path is the field's, such as
+// service.capacity or events[0].from, and the value is written as in the file. An
+// empty value omits the field.
 func Set(s Scenario, path, value string) (Scenario, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(value), &document); err != nil {
@@ -80,8 +80,7 @@ func place(v reflect.Value, path string) (list, field reflect.Value, err error) 
 	return list, v, nil
 }
 
-// WithDuration returns s with another duration. What changes over time repeats or
-// ends early.
+// WithDuration returns s with another duration. OverTime is repeated or cut.
 func (s Scenario) WithDuration(d Duration) Scenario {
 	s.Duration = d
 	if s.OverTime == nil || s.OverTime.Every <= 0 {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A line of the file can be changed, added and omitted, and what is wrong is said
-// in the words of the file.
+// A line of the file can be changed, added and omitted, and errors use the words of
+// the file.
 func TestSet(t *testing.T) {
 	for _, tt := range []struct{ path, value, has, fault string }{
 		{"service.capacity", "200", "capacity: 200", ""},
@@ -48,7 +48,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// What changes over time repeats in a longer run.
+// OverTime is repeated in a longer run.
 func TestWithDuration(t *testing.T) {
 	s := Scenario{Duration: Duration(3 * time.Second), OverTime: &OverTime{
 		Every: Duration(time.Second), Rate: []float64{1, 2, 3},

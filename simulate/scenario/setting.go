@@ -12,7 +12,7 @@ import (
 	"example.com/awsretry"
 )
 
-// What a Setting uses.
+// The values of [Setting].Use.
 const (
 	UseNone         = "none"         // every call is sent once
 	UseNaive        = "naive"        // a loop with a fixed delay: no jitter, no token bucket
@@ -25,7 +25,7 @@ const (
 	UseProfile      = "profile"      // the settings of a profile in the environment and the files in ~/.aws: Profile
 )
 
-// settingUses are the values of [Setting].Use.
+// settingUses has all values of [Setting].Use.
 var settingUses = []string{
 	UseNone, UseNaive, UseStandard, UseAdaptive, UseFleet, UseRevision2026, UseLegacy, UseDelivery, UseProfile,
 }
@@ -53,8 +53,8 @@ type Setting struct {
 	Use  string `yaml:"use" json:"use"`
 	Name string `yaml:"name,omitempty" json:"name"` // in the table and the picture; "": the short form
 
-	// MaxAttempts includes the first attempt. 0 means the setting's own, and 3
-	// for naive.
+	// MaxAttempts includes the first attempt. 0 means the setting's default, and
+	// 3 for naive.
 	MaxAttempts int `yaml:"max_attempts,omitempty" json:"max_attempts,omitempty" for:"naive, legacy, TRANSPORTS"`
 
 	// Pause is the delay of naive. 0 means 100 ms.
@@ -64,7 +64,7 @@ type Setting struct {
 	// default policy.
 	Policy string `yaml:"policy,omitempty" json:"policy,omitempty" for:"delivery"`
 
-	// Profile is a profile's name. "" means that of awsretry.Source.
+	// Profile is a profile's name. "" means the default of awsretry.Source.
 	Profile string `yaml:"profile,omitempty" json:"profile,omitempty" for:"profile"`
 
 	// Pacing is the arithmetic of the rate limiter: cubic or scaled. "" means
@@ -81,9 +81,9 @@ type Setting struct {
 	// fleet share. 0 means 500.
 	Capacity int `yaml:"quota_capacity,omitempty" json:"quota_capacity,omitempty" for:"TRANSPORTS"`
 
-	// Quota is what retries cost: documents (of the AWS SDK for Kotlin), sdk (as
-	// the AWS SDKs for Go and Python have it), 2026, or none for retries without
-	// limit. "" means the revision's.
+	// Quota is what retries cost: documents (of the AWS SDK for Kotlin), sdk (of
+	// the AWS SDKs for Go and Python), 2026, or none for unlimited retries. ""
+	// means the revision's quota.
 	Quota string `yaml:"quota,omitempty" json:"quota,omitempty" for:"TRANSPORTS"`
 
 	// Share is a Quota.Share of 0.2. It is an option of the short form.
@@ -105,16 +105,16 @@ type Setting struct {
 	// retries of another kind. It is called in virtual time, once for each
 	// client. If it is set, Name must be set and the other fields must not be.
 	//
-	// The RoundTripper passes each request's context on to base, sends one
-	// attempt of a call after the other, and waits only for timers and for
-	// other calls of the run. Clients.AttemptTimeout is a limit of base: after
-	// that time base returns an error whose Timeout method reports true, as an
-	// http.Transport with a ResponseHeaderTimeout does.
+	// The RoundTripper must pass each request's context to base, send one attempt
+	// of a call after another, and wait only for timers and for other calls of
+	// the run. base applies Clients.AttemptTimeout: after that time it returns an
+	// error whose Timeout method reports true, as an http.Transport with a
+	// ResponseHeaderTimeout does.
 	New func(base http.RoundTripper) http.RoundTripper `yaml:"-" json:"-"`
 }
 
-// eachSet calls f for every field that is set, except for Use, Name and New,
-// with its name in a file and the settings that have it.
+// eachSet calls f for every field that is set, except Use, Name and New, with its
+// name in a file and the settings that have it.
 func (s Setting) eachSet(f func(name, uses string, value reflect.Value)) {
 	v := reflect.ValueOf(s)
 	for i := range v.NumField() {
@@ -156,10 +156,10 @@ func SettingOptions() []string {
 	}
 }
 
-// ParseSetting parses the short form of a setting: what it uses and, for
-// adaptive, fleet, delivery and profile, an equals sign and which one. Examples
-// are standard, adaptive=scaled, delivery=policy.json and profile=ci. For
-// standard, adaptive, fleet and revision2026, [SettingOptions] may follow.
+// ParseSetting parses the short form of a setting: what it uses and, for adaptive,
+// fleet, delivery and profile, an equals sign and a value. Examples are standard,
+// adaptive=scaled, delivery=policy.json and profile=ci. [SettingOptions] may follow
+// standard, adaptive, fleet and revision2026.
 func ParseSetting(text string) (Setting, error) {
 	s, err := parseSetting(text)
 	if err != nil {

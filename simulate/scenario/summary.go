@@ -7,14 +7,14 @@ import (
 	"example.com/awsretry/simulate/internal/format"
 )
 
-// A Summary says in words what is simulated. The title may be empty. Each event
-// has a line.
+// A Summary describes in words what is simulated. The title may be empty. Each
+// event has a line.
 type Summary struct {
 	Title, Size string
 	Events      []string
 }
 
-// Summary returns the summary of a scenario whose defaults are filled in.
+// Summary returns the summary of a scenario that has its defaults.
 func (s Scenario) Summary() Summary {
 	var what Summary
 	what.Title = strings.Trim(s.Name+": "+s.About, ": ")
@@ -52,7 +52,7 @@ func (s Scenario) Summary() Summary {
 	return what
 }
 
-// effect says what the event does.
+// effect describes what the event does.
 func (e Event) effect() string {
 	switch e.Kind {
 	case Outage:
@@ -77,7 +77,7 @@ func (e Event) effect() string {
 	return fmt.Sprintf("herd of %s calls each", format.Number(e.Calls))
 }
 
-// effect says what the throttle does.
+// effect describes what the throttle does.
 func (t *Throttle) effect() string {
 	var parts []string
 	if t.Rate > 0 {

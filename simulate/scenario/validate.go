@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// The greatest values of [Clients].
+// The largest values in [Clients].
 const (
 	MaxClients = 1_000_000
 	MaxRate    = 1e6
@@ -97,7 +97,7 @@ func (s Scenario) faults() []fault {
 	return c.faults
 }
 
-// printable reports whether s has no character that a terminal would act on.
+// printable reports whether s has no control characters for a terminal.
 func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
@@ -114,8 +114,8 @@ func clipped(s string) string {
 // A checker collects faults.
 type checker struct{ faults []fault }
 
-// check adds a fault unless ok. What the value must be is a format and its
-// arguments.
+// check adds a fault unless ok. mustBe and args are a format for what the value
+// must be.
 func (c *checker) check(ok bool, field string, value any, mustBe string, args ...any) {
 	if !ok {
 		text := fmt.Sprintf("%s is %v; it must be ", field, value) + fmt.Sprintf(mustBe, args...)

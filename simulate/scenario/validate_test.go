@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// document returns a valid scenario file with some of its fields replaced, each
-// a line of flow style.
+// document returns a valid scenario file with some of its fields replaced, each by
+// a line in flow style.
 func document(fields ...string) string {
 	all := map[string]string{
 		"duration": "60s", "clients": "{count: 10, rate: 10}",
@@ -29,8 +29,8 @@ func document(fields ...string) string {
 	return text
 }
 
-// service, throttle, event, setting and over return the field of a document that has
-// a value in it.
+// service, throttle, event, setting and over return a field of a document that
+// contains the given fields.
 func service(fields string) string {
 	return "service: {capacity: 20, queue: 20, latency: {median: 20ms}, " + fields + "}"
 }
@@ -41,7 +41,7 @@ func latency(fields string) string {
 func event(fields ...string) string   { return "events: [{" + strings.Join(fields, "}, {") + "}]" }
 func setting(fields ...string) string { return "settings: [{" + strings.Join(fields, "}, {") + "}]" }
 
-// over is of a run of four steps, unless it changes that.
+// over has a run of four steps, unless the fields change that.
 func over(fields string) string { return "over_time: {every: 15s, " + fields + "}" }
 
 func table(points string) string { return latency("distribution: table, table: [" + points + "]") }

@@ -1,5 +1,5 @@
-// Package svgfile writes drawings as SVG files that look right wherever they are
-// shown: on light and dark pages, and without the font that they were made for.
+// Package svgfile writes drawings as SVG files that look right everywhere: on light
+// and dark pages, and without the font that they were made with.
 package svgfile
 
 import (
@@ -13,24 +13,24 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Families are the fonts of every text. The letters of the first three are
-// equally wide, and most systems have one of them.
+// Families are the fonts of every text. The first three have letters of equal
+// widths, and most systems have one of them.
 const Families = "'Liberation Sans',Arial,Helvetica,sans-serif"
 
-// An Ink is a color of a drawing, and what takes its place on a dark page.
+// An Ink is a color of a drawing, and its replacement on a dark page.
 type Ink struct{ Light, Dark color.Color }
 
-// A Text is what a drawing shows, for those who do not see it.
+// A Text describes a drawing for people who cannot see it.
 type Text struct{ Title, Description string }
 
-// Write writes the drawing. The page decides which colors are shown; those that
-// no ink names stay as they are.
+// Write writes the drawing. The page decides which colors of the inks are shown;
+// other colors do not change.
 func Write(w io.Writer, drawing *vgsvg.Canvas, inks []Ink, shows Text) error {
 	var text bytes.Buffer
 	if _, err := drawing.WriteTo(&text); err != nil {
 		return err
 	}
-	// In what a user wrote, quotes are escaped, so neither is found there.
+	// Quotes in a user's text are escaped, so neither string is in one.
 	const family = `style="font-family:`
 	all := bytes.ReplaceAll(text.Bytes(), []byte(family+"Liberation Sans;"), []byte(family+Families+";"))
 	_, err := w.Write(bytes.Replace(all, []byte("<g "), []byte(shows.elements()+darkStyle(inks)+"<g "), 1))

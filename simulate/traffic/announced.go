@@ -18,17 +18,17 @@ type found struct {
 	quota  float64       // units
 	cost   float64       // of a request, in units
 	rate   float64       // requests per second
-	window time.Duration // 0: units come back one by one
-	is     string        // in words
+	window time.Duration // 0: units are refilled one by one
+	is     string        // the limit in words
 	as     string        // scenario.Throttle.Announces
 	unseen []string
 }
 
-// fewLines are too few to tell what a limit is.
+// fewLines is the least number of lines that show what a limit is.
 const fewLines = 20
 
-// announcedThrottle returns the throttle of the limit that is announced, or nil
-// if none is or if it cannot be true. Of several it takes the tightest one.
+// announcedThrottle returns the throttle of the announced limit, or nil if there is
+// none or it cannot be true. Of several limits it takes the tightest one.
 func (f *fitting) announcedThrottle() *scenario.Throttle {
 	n := &f.announced
 	if n.odd > 0 {
@@ -78,7 +78,7 @@ func (f *fitting) announcedThrottle() *scenario.Throttle {
 	return l.throttle()
 }
 
-// doubt returns why what is announced does not count.
+// doubt returns why the announced limits do not count, or "".
 func (f *fitting) doubt() string {
 	n := &f.announced
 	hosts := map[string]bool{}
@@ -128,7 +128,7 @@ func (l found) throttle() *scenario.Throttle {
 	return t
 }
 
-// find finds what the limit is, or why that is not known.
+// find returns the limit, or why it is unknown.
 func (h *history) find() (l found, why string) {
 	l.quota, l.cost = h.top, 1
 	quota, lines := h.quota()
@@ -156,7 +156,7 @@ func (h *history) find() (l found, why string) {
 	return l, why
 }
 
-// quota returns the quota that most lines say, and their number.
+// quota returns the quota that most lines have, and the number of these lines.
 func (h *history) quota() (quota, lines float64) {
 	for q, n := range h.quotas {
 		if n := float64(n); n > lines || n == lines && q < quota {
@@ -166,8 +166,9 @@ func (h *history) quota() (quota, lines float64) {
 	return quota, lines
 }
 
-// withoutReset finds how fast units come back from how much falls less than
-// requests take, if each takes one.
+// withoutReset finds the refill rate of a limit without resets: if each request
+// takes one unit, the units that were refilled are the requests minus the drop in
+// what remains.
 func (h *history) withoutReset(l *found) string {
 	back := float64(h.flowing.admitted) - h.flowing.drop
 	if h.flowing.admitted < fewLines || h.flowing.seconds < 1 || back < 0.02*float64(h.flowing.admitted) {
@@ -180,7 +181,7 @@ func (h *history) withoutReset(l *found) string {
 	return ""
 }
 
-// bucket finds how fast units come back from the resets.
+// bucket finds the refill rate from the resets.
 func (h *history) bucket(l *found) string {
 	if h.xx == 0 || h.yy == 0 || h.brief() && h.least > l.quota*3/4 {
 		return "too little of it was used to see how fast it comes back"
@@ -196,7 +197,7 @@ func (h *history) bucket(l *found) string {
 	return why
 }
 
-// costs finds what a request takes.
+// costs finds how many units a request takes.
 func (l *found) costs(u usage, rate float64) string {
 	if u.admitted < fewLines {
 		l.unseen = append(l.unseen, "what a request costs of the announced limit, because little of it was used: "+
@@ -216,13 +217,13 @@ func (l *found) costs(u usage, rate float64) string {
 	return ""
 }
 
-// ending finds the windows of a limit that does not say that it refills.
+// ending finds the windows of a limit that does not announce a refill.
 func (h *history) ending(l *found) string {
 	w := &h.windows
 	constant := h.longest > 0 && h.longest-h.shortest <= h.longest/50
 	often := func(n int64) bool { return 20*n > h.resets }
 	moves := w.moved > 2 && 4*w.moved > count64(w.between)
-	inWindows := true // and each of them has an end
+	inWindows := true // which end one after another
 	switch {
 	case h.longest == 0:
 		return "its reset is always 0"
@@ -264,8 +265,8 @@ func (h *history) ending(l *found) string {
 	return why
 }
 
-// length returns how long the windows are: from one end to the next. Of a limit
-// that was seldom used, the longest reset says it.
+// length returns how long the windows are, from one end to the next. The longest
+// reset shows it if the limit was seldom used.
 func (h *history) length(l *found) time.Duration {
 	const enough = 5
 	n := count64(h.windows.between)
@@ -286,7 +287,7 @@ func (h *history) length(l *found) time.Duration {
 	return usual(between)
 }
 
-// usualLengths are those that windows have.
+// usualLengths are the usual lengths of windows.
 var usualLengths = func() (all []time.Duration) {
 	for _, u := range []time.Duration{time.Second, time.Minute} {
 		for _, n := range []time.Duration{1, 2, 3, 5, 10, 15, 20, 30} {
@@ -299,8 +300,8 @@ var usualLengths = func() (all []time.Duration) {
 	return all
 }()
 
-// usual returns the usual length that is next to one that was measured, if one
-// is near.
+// usual returns the usual length near a measured one, or the measured one, rounded,
+// if there is none.
 func usual(d time.Duration) time.Duration {
 	for _, w := range usualLengths {
 		if (d - w).Abs() <= max(w/25, min(2*time.Second, w/10)) {

@@ -10,8 +10,8 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// The limit that a service announces is found in the log, and reading it is
-// predicted to do what it does to the service.
+// The fit finds in the log the limit that a service announces, and predicts the
+// effect of RateLimit.Limits.
 func TestAnnounced(t *testing.T) {
 	const minute = 60 * second
 	for _, tt := range []struct {
@@ -81,8 +81,8 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
-// announcing fits a log of a call every half second, of which say returns what
-// its response announces. Every fifth response is late.
+// announcing fits a log with a call every half second. say returns what the
+// response of a call announces. Every fifth response is late.
 func announcing(t *testing.T, late time.Duration, say func(i int, at time.Duration) string) *Fitted {
 	var log strings.Builder
 	for i := range 1200 {
@@ -108,7 +108,7 @@ func left(at time.Duration, quota, cost int) string {
 
 var tenASecond = scenario.Throttle{Rate: 10, Window: 60 * second, Announces: scenario.GitHub}
 
-// What is announced counts as far as it agrees with what happens.
+// Announced limits count as far as they agree with the responses.
 func TestWhatIsAnnounced(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -164,7 +164,7 @@ func TestWhatIsAnnounced(t *testing.T) {
 	}
 }
 
-// Responses that come in the next window are of the one before.
+// Responses that arrive in the next window belong to the one before.
 func TestLateResponses(t *testing.T) {
 	f := announcing(t, 40*time.Second, func(_ int, at time.Duration) string { return left(at, 120, 1) })
 	if got := f.Scenario.Service.Throttle; got == nil || got.Rate != 2 || got.Window != 60*second {
@@ -182,8 +182,8 @@ func TestWindowsRate(t *testing.T) {
 	}
 }
 
-// Throttling that the announced limit does not explain is fitted as if there
-// were none.
+// Throttling that the announced limit does not explain is fitted as if no limit
+// were announced.
 func TestUnexplainedThrottling(t *testing.T) {
 	var log strings.Builder
 	for i := range 1200 {
@@ -199,7 +199,7 @@ func TestUnexplainedThrottling(t *testing.T) {
 	}
 }
 
-// What is not of retrylog, or hostile, is counted and harms nothing.
+// Limits that are hostile or not from retrylog are counted, and do no harm.
 func TestOddLimits(t *testing.T) {
 	ok := line(0, success)
 	for _, odd := range []string{

@@ -2,8 +2,8 @@ package traffic
 
 import "time"
 
-// bins are counts over time. When the log becomes longer than they can hold,
-// pairs of them are merged, so that their number is limited.
+// bins are counts over time. When a log becomes longer than the bins can hold,
+// pairs of them are merged, so that their number is bounded.
 type bins[T any] struct {
 	most  int // bins
 	width time.Duration
@@ -83,9 +83,9 @@ func (w window) near(a attempt) bool {
 	return a.end.After(w.from.Add(-margin)) && a.called().Before(w.to.Add(margin))
 }
 
-// window returns the part of that length with most throttled and failed
-// attempts, or with most attempts if none failed. A shorter log is returned
-// whole, and the part that was refined always.
+// window returns the part of that length with the most throttled and failed
+// attempts, or with the most attempts if none failed. It returns all of a shorter
+// log, and always the part that was refined.
 func (l *Log) window(length time.Duration) window {
 	if l.part != (window{}) {
 		return l.part

@@ -9,8 +9,8 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// Callers that wait for their calls are told from calls that arrive by
-// themselves, whatever the service does.
+// The fit distinguishes callers that wait for their calls from calls that arrive
+// independently, whatever the service does.
 func TestClosedLoops(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector has nothing to find in arithmetic, and makes it slow")

@@ -16,12 +16,12 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// Off returns which figures of the present setting, as it is simulated, are
-// further from what was recorded than a prediction of another setting may be
-// trusted: the share of failed calls by more than 3 points, attempts (of each
-// call, if calls arrive) by more than 5 %, or p50 or p99 by more than 25 %, or 1 %
-// more of the calls did not end. Each is so after what chance explains: the
-// outcomes are of several seeds, and what was recorded is a sample, too.
+// Off returns which simulated figures of the present setting differ so much from
+// the recorded ones that predictions of other settings cannot be trusted: the share
+// of failed calls by more than 3 points, attempts (per call, if calls arrive) by
+// more than 5 %, p50 or p99 by more than 25 %, or unfinished calls by more than 1 %
+// of the calls. Differences that chance explains do not count: the outcomes are of
+// several seeds, and the recorded figures are a sample, too.
 func (f *Fitted) Off(present ...simulate.Outcome) (off []string) {
 	r, c, first := f.Recorded, f.Scenario.Clients, present[0]
 	ended := float64(max(r.Good+r.Failed, 1))
@@ -41,7 +41,7 @@ func (f *Fitted) Off(present ...simulate.Outcome) (off []string) {
 	}
 	for _, figure := range []struct {
 		of          func(simulate.Outcome) float64
-		least, most float64 // 0: whatever it is
+		least, most float64 // 0: not known
 		text        string
 	}{
 		{func(o simulate.Outcome) float64 { return o.FailedShare }, failed - 0.03 - chance, failed + 0.03 + chance,
@@ -64,8 +64,8 @@ func (f *Fitted) Off(present ...simulate.Outcome) (off []string) {
 	return off
 }
 
-// Again simulates the first setting of s with four other seeds, so that what it
-// does by chance is not taken for a difference.
+// Again simulates the first setting of s with four other seeds, so that chance is
+// not mistaken for a difference.
 func Again(ctx context.Context, s scenario.Scenario, o simulate.Options) ([]simulate.Outcome, error) {
 	s.Settings = s.Settings[:1]
 	var all []simulate.Outcome
@@ -80,9 +80,9 @@ func Again(ctx context.Context, s scenario.Scenario, o simulate.Options) ([]simu
 	return all, nil
 }
 
-// A Verdict is what is known of a prediction from a log.
+// A Verdict tells whether a prediction from a log can be trusted.
 type Verdict struct {
-	Reproduced bool     `json:"reproduced"` // the present setting, as it is simulated, does what was recorded
+	Reproduced bool     `json:"reproduced"` // the simulation of the present setting reproduces the recorded figures
 	Off        []string `json:"off"`        // which figures are off, see Fitted.Off
 	Unseen     []string `json:"unseen"`     // what the log does not show
 
@@ -97,8 +97,8 @@ type Verdict struct {
 	P99       float64   `json:"p99_ms"`
 }
 
-// Verdict returns whether the simulated outcomes of the present setting are what
-// was recorded, and what that was.
+// Verdict returns whether the simulated outcomes of the present setting reproduce
+// what was recorded, and the recorded figures.
 func (f *Fitted) Verdict(present ...simulate.Outcome) Verdict {
 	r, off := f.Recorded, f.Off(present...)
 	ms := func(d time.Duration) float64 { return float64(d.Round(time.Microsecond)) / float64(time.Millisecond) }
@@ -108,9 +108,9 @@ func (f *Fitted) Verdict(present ...simulate.Outcome) Verdict {
 	}
 }
 
-// WriteComparison writes whether the simulated outcomes of the present setting are
-// what was recorded, a table of the first one and that, and a list of what the log
-// does not show.
+// WriteComparison writes whether the simulated outcomes of the present setting
+// reproduce what was recorded, a table of the first outcome and the recorded
+// figures, and a list of what the log does not show.
 func (f *Fitted) WriteComparison(w io.Writer, present ...simulate.Outcome) error {
 	b := bufio.NewWriter(w)
 	r := f.Recorded
@@ -158,7 +158,7 @@ func (f *Fitted) WriteComparison(w io.Writer, present ...simulate.Outcome) error
 	return b.Flush()
 }
 
-// difference returns how much a number differs from what was recorded.
+// difference returns how much a number differs from the recorded one.
 func difference(is, was float64) string {
 	switch {
 	case is == was:

@@ -15,22 +15,22 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// Fitted is a scenario that does what a log shows.
+// Fitted is a scenario that reproduces what a log shows.
 type Fitted struct {
-	// Scenario has the present setting first, and the usual ones after it.
+	// Scenario has the present setting first, followed by the usual ones.
 	Scenario scenario.Scenario
 
-	// Comments say what was fitted from what, for each path in the scenario's
+	// Comments explain how each value was fitted, by the path in the scenario's
 	// file, such as clients.rate.
 	Comments map[string]string
 
-	Unseen   []string // what the log does not show, a sentence each
+	Unseen   []string // what the log does not show, one sentence each
 	Recorded Recorded
 
 	lines Lines
 }
 
-// Recorded is what the log says of the part that was fitted.
+// Recorded has the figures of the part of the log that was fitted.
 type Recorded struct {
 	From, To        time.Time
 	Calls, Attempts int64
@@ -40,18 +40,18 @@ type Recorded struct {
 	P50, P99        time.Duration
 	Whole           time.Duration // of the log
 
-	around50, around99 [2]time.Duration // between which P50 and P99 are by chance
+	around50, around99 [2]time.Duration // bounds between which chance moves P50 and P99
 }
 
-// DefaultWindow is how much of a log is fitted: long enough for most incidents,
-// and short enough for a simulation of seconds.
+// DefaultWindow is how much of a log is fitted: long enough for most incidents, and
+// short enough to be simulated in seconds.
 const DefaultWindow = 10 * time.Minute
 
 var errNoSuccess = errors.New("traffic: the log has no attempt that succeeded; retrylog with All logs those, " +
 	"at the level slog.LevelDebug: set it in the slog.HandlerOptions of the handler")
 
-// Fit makes a scenario of a log: of its part of that length that has most
-// failures, or of all of it if it is shorter. 0 means DefaultWindow.
+// Fit makes a scenario from the part of the log of that length that has the most
+// failures, or from all of a shorter log. 0 means DefaultWindow.
 func (l *Log) Fit(length time.Duration) (*Fitted, error) {
 	if l.successes == 0 {
 		return nil, errNoSuccess
@@ -83,7 +83,7 @@ type fitting struct {
 	served *hdrhistogram.Histogram // attempts that the service worked on
 	factor []float64               // of the latency in each step; nil: it does not change
 
-	arriving bool // calls arrive by themselves: their callers do not wait for each other
+	arriving bool // calls arrive independently: their callers do not wait for each other
 	out      Fitted
 }
 
@@ -167,8 +167,8 @@ func (f *fitting) clients(s *scenario.Scenario) {
 	f.timeout(c)
 }
 
-// timeout guesses how long callers wait for a call. A few calls whose context
-// ended say nothing: the program may have been stopped.
+// timeout guesses how long callers wait for a call. A few calls whose context ended
+// show nothing: the program may have been stopped.
 func (f *fitting) timeout(c *scenario.Clients) {
 	if f.known.Timeout > 0 {
 		c.Timeout = scenario.Duration(f.known.Timeout)
@@ -188,10 +188,10 @@ func (f *fitting) timeout(c *scenario.Clients) {
 	f.comment("clients.timeout", "a guess: the longest of %d calls that their context ended", n)
 }
 
-// unlimited returns a limit of calls under way that is high enough for a minute
-// of them, as settings that delay first attempts need. It is low enough for the
-// simulator, whose instants are the coarser the more calls there may be, to
-// keep a hundredth of the usual latency, but above what the log has.
+// unlimited returns a limit of calls under way that is high enough for a minute of
+// calls, as settings that delay first attempts need. It is higher than what the log
+// has, but otherwise low enough to keep the simulator's resolution, which coarsens
+// with the number of calls, within a hundredth of the usual latency.
 func (f *fitting) unlimited(flight load, rate float64) int {
 	const most = 50_000
 	precise := f.served.ValueAtQuantile(50) * int64(time.Microsecond) / 100 / 2
@@ -203,13 +203,13 @@ func (f *fitting) lengthOf(step int) time.Duration {
 	return min(f.every, max(f.window.length()-time.Duration(step)*f.every, f.every/20))
 }
 
-// unlikely reports whether a sum of squares, of which 1 each is expected, is
-// more than chance makes it.
+// unlikely reports whether a sum of squares, each with an expected value of 1, is
+// larger than chance explains.
 func unlikely(surprise float64, degrees int) bool {
 	return degrees > 0 && surprise > float64(degrees)+4*math.Sqrt(2*float64(degrees))
 }
 
-// throttle fits what the service refuses.
+// throttle fits the throttling of the service.
 func (f *fitting) throttle(s *scenario.Scenario) {
 	t := f.announcedThrottle()
 	s.Service.Throttle = t
@@ -230,7 +230,7 @@ func (f *fitting) throttle(s *scenario.Scenario) {
 	}
 }
 
-// fewDelays are too few to say anything.
+// fewDelays is the least number of delays that show anything.
 const fewDelays = 10
 
 // seenThrottle fits the throttle that explains when attempts were throttled.
@@ -254,7 +254,7 @@ func (f *fitting) seenThrottle(s *scenario.Scenario) *scenario.Throttle {
 	return t
 }
 
-// codeOf returns a code that a scenario can have.
+// codeOf returns the code in a form that a scenario can have.
 func codeOf(code string) string {
 	word := func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
 	if strings.ContainsFunc(code, func(r rune) bool { return !word(r) }) {
@@ -263,8 +263,8 @@ func codeOf(code string) string {
 	return code
 }
 
-// vary returns the rate of what part counts in each step, or its share of the
-// attempts, or nil if that varies no more than by chance.
+// vary returns for each step the rate of what part counts, or its share of the
+// attempts, or nil if it does not vary more than by chance.
 func (f *fitting) vary(part func(count) int64, rate bool) []float64 {
 	all := make([]float64, len(f.steps))
 	of, sum := func(i int) float64 { return float64(f.steps[i].sent) }, float64(f.sum.sent)
@@ -290,8 +290,9 @@ func (f *fitting) vary(part func(count) int64, rate bool) []float64 {
 	return all
 }
 
-// errors fits the failures that are neither throttling nor time-outs. The
-// service has them after its latency, and has refused what it throttles before.
+// errors fits the failures that are neither throttling nor timeouts. The service
+// fails requests after its latency, and after it has refused those that it
+// throttles.
 func (f *fitting) errors(s *scenario.Scenario) {
 	if f.sum.errored == 0 {
 		return
@@ -340,7 +341,7 @@ func (f *fitting) settings(s *scenario.Scenario) {
 	}
 }
 
-// record notes what the log says, to be compared with the simulation.
+// record keeps the figures of the log, for the comparison with the simulation.
 func (f *fitting) record() {
 	r := &f.out.Recorded
 	*r = Recorded{
@@ -361,8 +362,8 @@ func (f *fitting) record() {
 	}
 }
 
-// quantile returns a quantile, and two between which it is 19 times of 20 if the
-// times are a random sample.
+// quantile returns a quantile, and its 95 % confidence interval if the times are a
+// random sample.
 func quantile(h *hdrhistogram.Histogram, q float64) (at time.Duration, around [2]time.Duration) {
 	value := func(q float64) time.Duration {
 		return time.Duration(h.ValueAtQuantile(100*min(max(q, 0), 1))) * time.Microsecond

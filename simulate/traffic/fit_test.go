@@ -77,7 +77,7 @@ func present(t testing.TB, s scenario.Scenario) simulate.Outcome {
 	return r.Outcomes[0]
 }
 
-// near fails unless two numbers differ by at most that share of the second.
+// near fails if two numbers differ by more than that share of the second.
 func near(t testing.TB, what string, got, want, tolerance float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tolerance*math.Abs(want)) {
@@ -85,7 +85,7 @@ func near(t testing.TB, what string, got, want, tolerance float64) {
 	}
 }
 
-// alike fails unless two outcomes differ as little as a prediction may.
+// alike fails if two outcomes differ by more than a prediction may.
 func alike(t testing.TB, got, want simulate.Outcome) {
 	t.Helper()
 	near(t, "attempts", float64(got.Attempts), float64(want.Attempts), 0.1)
@@ -109,8 +109,8 @@ func base(seconds int, rate float64) scenario.Scenario {
 	}
 }
 
-// The log of a known service gives the service back, and the simulation of the
-// present setting does what was recorded.
+// The fit to a log of a known service finds that service, and the simulation of the
+// present setting reproduces what was recorded.
 func TestFit(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

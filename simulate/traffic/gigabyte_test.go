@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// endless writes a log as of a service that throttles a tenth of its requests:
+// endless writes a log of a service that throttles a tenth of its requests, with
 // 300 attempts per second.
 func endless(out io.Writer, bytes int) error {
 	random := rand.New(rand.NewPCG(1, 2))

@@ -15,14 +15,14 @@ type load struct {
 	known      bool
 	mean, most float64
 	dispersion float64 // the variance over the mean: 1 for calls that arrive independently of each other
-	exchange   float64 // how much the number changes, of what it would if starts and ends had nothing to do with each other
-	slope, t   float64 // of the calls that begin in a bin, by the number under way before it
+	exchange   float64 // how much the number changes, relative to independent starts and ends
+	slope, t   float64 // of the calls that begin in a bin, by the number under way before it; t is in standard errors
 	starts     float64 // in a bin, on average
 }
 
-// inFlight follows the calls that are under way from bin to bin. At the end of
-// the log there are calls that have waited for their first attempt, of which
-// nothing is known: it leaves that out.
+// inFlight follows the calls that are under way from bin to bin. It leaves out the
+// end of the log, because nothing is known of the calls that were waiting for their
+// first attempt then.
 func (l *Log) inFlight(w window) load {
 	if seen := l.last.Add(1 - l.longestWait); seen.Before(w.to) {
 		w.to = seen
@@ -37,7 +37,7 @@ func (l *Log) inFlight(w window) load {
 		now += l.counts.list[i].started - l.counts.list[i].ended
 		least = min(least, now) // of calls that began before the log
 	}
-	const ends = 20 // callers start one after the other, and stop
+	const ends = 20 // the first and the last twentieth are cut off, in which callers start and stop
 	bins := l.counts.list[from:to]
 	bins, levels = bins[len(bins)/ends:len(bins)-len(bins)/ends], levels[len(levels)/ends:len(levels)-len(levels)/ends]
 	lost := max(l.continuing-l.followed, 0) // calls that never end
@@ -61,9 +61,9 @@ func (l *Log) inFlight(w window) load {
 	return f
 }
 
-// feedback regresses the calls that begin in a bin on the number that is under
-// way before it. It does so within stretches of bins, as what changes over minutes
-// says nothing of who waits for what. t is the slope in standard errors.
+// feedback regresses the calls that begin in a bin on the number that is under way
+// before it. It does so within stretches of bins, because changes over minutes do
+// not show who waits for what. t is the slope in standard errors.
 func feedback(starts, under []float64) (slope, t float64) {
 	const stretch = 200 // bins
 	less := func(values []float64) (centered []float64) {
@@ -84,10 +84,10 @@ func feedback(starts, under []float64) (slope, t float64) {
 	return slope, r * math.Sqrt(float64(len(x))/max(1-r*r, 1e-9))
 }
 
-// closed reports whether the calls come from callers that each wait for one
-// call before they make the next: a call then begins when another one ends, or
-// the fewer begin the more are under way. So it is with calls that begin at
-// regular times, but those are as regular in every bin.
+// closed reports whether the calls come from callers that each wait for one call
+// before they make the next. Then a call begins when another one ends, or fewer
+// calls begin while more are under way. The same is true of calls that begin at
+// regular times, but their number is the same in every bin.
 func (f load) closed(bins []count) bool {
 	const regular, constant = 0.3, 0.1
 	return f.known && (f.exchanged() || f.t < -3.5) && (f.dispersion < constant || startDispersion(bins) > regular)
@@ -96,8 +96,8 @@ func (f load) closed(bins []count) bool {
 // exchanged reports whether each end of a call is the start of another one.
 func (f load) exchanged() bool { return f.mean >= 0.5 && f.exchange < 0.1 }
 
-// callers returns how many callers there are. If never all of them have a call
-// under way, the others are those that think.
+// callers returns how many callers there are. If they never all have a call under
+// way, the others are thinking.
 func (f load) callers() int {
 	if f.exchanged() {
 		return int(max(math.Round(f.mean), 1))
@@ -106,9 +106,10 @@ func (f load) callers() int {
 }
 
 // thinking returns how many callers have no call under way on average: as many as
-// begin one in the time that they think. Of those that are missing under way, a
-// share has begun after a bin that follows from that time and from how long calls
-// take, as two states relax. It finds the time with which that is the slope.
+// begin one in the time for which they think. If fewer calls than usual are under
+// way, a share of the missing ones begins within a bin. That share follows from the
+// think time and the time that calls take, as in a relaxation between two states.
+// thinking finds the think time for which the share is the slope.
 func (f load) thinking() float64 {
 	takes := f.mean / f.starts // in bins
 	low, high := 1e-3, 1e9

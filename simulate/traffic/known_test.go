@@ -16,7 +16,7 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// A log of a Transport says what its settings are.
+// A log of a Transport has its settings.
 func TestSettingOfALog(t *testing.T) {
 	for _, tt := range []struct {
 		tr      *awsretry.Transport
@@ -72,7 +72,7 @@ func TestSettingOfALog(t *testing.T) {
 	}
 }
 
-// What is known is not fitted.
+// Known values are not fitted.
 func TestKnown(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("\xef\xbb\xbf") // a byte-order mark
@@ -96,7 +96,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// A part of a log that does not have the setting gives a guess.
+// In a part of a log without the setting, it is guessed.
 func TestGuess(t *testing.T) {
 	many := strings.Repeat(line(0, success), 100)
 	for text, want := range map[string]string{
@@ -111,7 +111,7 @@ func TestGuess(t *testing.T) {
 	}
 }
 
-// A prediction is not to be trusted if the present setting is simulated wrongly.
+// A prediction cannot be trusted if the simulation of the present setting is wrong.
 func TestOff(t *testing.T) {
 	f := &Fitted{Recorded: Recorded{
 		Calls: 1000, Attempts: 1100, Good: 950, Failed: 50, P50: 100 * time.Millisecond, P99: time.Second,

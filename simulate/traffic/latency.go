@@ -20,7 +20,7 @@ func (f *fitting) latency(s *scenario.Scenario) {
 	for _, t := range f.spans.list[from:to] {
 		add(&f.served, t.served)
 	}
-	if f.served == nil { // every success was a response
+	if f.served == nil { // no attempt shows a latency
 		f.served = newHistogram()
 		recordTimes(f.served, leastNetwork.Microseconds(), 1)
 	}
@@ -59,7 +59,7 @@ func (f *fitting) failsAtOnce() bool {
 }
 
 // latencyWindow returns the length of the part of the log whose latencies are
-// fitted. In a long log, a histogram is of more than the window.
+// fitted. In a long log, a histogram covers more than the window.
 func (f *fitting) latencyWindow() time.Duration {
 	from, to := f.spans.within(f.window)
 	if from == to {
@@ -75,13 +75,13 @@ func (f *fitting) latencyWindow() time.Duration {
 	return end.Sub(start).Round(time.Second)
 }
 
-// shares are the points of a table of latencies, at least.
+// shares are the points that every table of latencies has.
 var shares = []float64{
 	0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1,
 }
 
-// sharesOf returns the points of a table, closer together where the latency jumps:
-// what lies between two of them nobody may have seen.
+// sharesOf returns the points of a table, closer together where the latency jumps,
+// because there may be no latencies between two points.
 func sharesOf(h *hdrhistogram.Histogram) []float64 {
 	const jump, most = 0.3, 100
 	least := 1 / float64(max(h.TotalCount(), 1000))
@@ -98,15 +98,15 @@ func sharesOf(h *hdrhistogram.Histogram) []float64 {
 	return all
 }
 
-// table returns the quantiles of what the service takes on top of the network.
-// Attempts that timed out would have taken longer than any other.
+// table returns the quantiles of the time that the service takes in addition to the
+// network. Attempts that timed out count as longer than any other.
 func (f *fitting) table(network time.Duration) []scenario.Quantile {
 	inTime := 1.0
 	if f.sum.timeouts > 0 {
 		worked := float64(f.sum.sent - f.sum.throttled)
 		inTime = max(1-float64(f.sum.timeouts)/worked, 0.001)
 	}
-	const longest = time.Hour // that a scenario can have
+	const longest = time.Hour // the longest latency of a scenario
 	var table []scenario.Quantile
 	last := time.Duration(0)
 	for _, share := range sharesOf(f.served) {
@@ -133,7 +133,7 @@ func (f *fitting) table(network time.Duration) []scenario.Quantile {
 	return table
 }
 
-// A phase is a time of at least a step, with enough attempts to know their
+// A phase is a period of at least a step, with enough attempts to show their
 // latency.
 type phase struct {
 	from   time.Time
@@ -164,10 +164,10 @@ func (f *fitting) phases(from, to int) []phase {
 	return all
 }
 
-// changes finds how the latency changes over time, if it does by more than a
-// half and more than by chance, and if that explains a part of how much it
-// varies. A service that hangs now and then is not one that becomes slower. It
-// then replaces f.served by what it would have been without the changes.
+// changes finds how the latency changes over time, if it changes by more than a
+// half and by more than chance, and if that explains a part of its variance: a
+// service that hangs now and then does not become slower. changes then replaces
+// f.served with what it would have been without the changes.
 func (f *fitting) changes(s *scenario.Scenario, from, to int) {
 	const little, explained = 1.5, 0.15
 	median := func(h *hdrhistogram.Histogram) float64 { return float64(max(h.ValueAtQuantile(50), 1)) }

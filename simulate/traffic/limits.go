@@ -10,11 +10,11 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A limit is what a line says of one, as awsretry.Limit.
+// A limit is one limit in a line, as awsretry.Limit.
 type limit struct {
 	name             string
-	quota, remaining float64       // quota 0: it is not announced
-	reset            time.Duration // negative: it is not announced
+	quota, remaining float64       // quota 0: not announced
+	reset            time.Duration // negative: not announced
 	refills          bool
 }
 
@@ -30,8 +30,8 @@ const (
 	mostQuotas = 100 // of one limit
 )
 
-// UnmarshalJSON returns no error: what cannot be read may be an attribute of
-// another part of the program.
+// UnmarshalJSON never returns an error: an attribute that it cannot read may be
+// from another part of the program.
 func (a *announcement) UnmarshalJSON(text []byte) error {
 	*a = announcement{odd: true}
 	var all string
@@ -50,8 +50,7 @@ func (a *announcement) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// parseLimit reads a limit from its end, because its name may look like the
-// rest.
+// parseLimit parses a limit from its end, because its name may look like the rest.
 func parseLimit(text string) (l limit, ok bool) {
 	words := strings.Split(text, " ")
 	last := len(words) - 1
@@ -86,13 +85,13 @@ func units(text string) (n float64, ok bool) {
 	return n, err == nil && n >= 0 && n <= math.MaxFloat32
 }
 
-// announced is what the lines of a log announce.
+// announced has the limits that the lines of a log announce.
 type announced struct {
 	odd        int64 // lines that cannot be read, or have too many limits
 	of, silent int64 // responses that do not throttle, with and without limits
 
-	// Attempts that were throttled though much was left of each limit, and
-	// others.
+	// Attempts that were throttled although much was left of each limit, and other
+	// throttled attempts.
 	unexplained, explained int64
 
 	limits map[limitKey]*history
@@ -133,7 +132,7 @@ func (n *announced) hear(a attempt) {
 	}
 }
 
-// A history is what the lines say of one limit, in their order.
+// A history is what the lines say about one limit, in order.
 type history struct {
 	lines   int64
 	quotas  map[float64]int64 // lines
@@ -144,8 +143,8 @@ type history struct {
 	resets            int64 // lines that have one
 	longest, shortest time.Duration
 	fraction          bool // of a second, in some reset
-	// The sums of squares and products of the resets, in seconds, and of what is
-	// missing of the quota.
+	// The sums of squares and products of the resets, in seconds, and of the units
+	// that were missing from the quota.
 	xx, xy, yy float64
 
 	windows ends
@@ -153,7 +152,7 @@ type history struct {
 	flowing usage // while a part was missing
 }
 
-// A usage is what became of the remaining units from line to line.
+// A usage is how the remaining units changed from line to line.
 type usage struct {
 	drop, seconds float64
 	admitted      int64 // requests
@@ -186,7 +185,7 @@ func (h *history) hear(a attempt, said limit) {
 		h.hearReset(said)
 		h.windows.hear(s, said.reset, h.rounding(), max(said.quota, h.top), admitted)
 	}
-	const most = 0.9 // of the units; a bucket that is full gets no more
+	const most = 0.9 // of the units: a full bucket is not refilled
 	if size := most * max(said.quota, h.top); h.lines > 1 && h.last.remaining < size && s.remaining < size {
 		h.flowing.drop += h.last.remaining - s.remaining
 		h.flowing.seconds += s.at.Sub(h.last.at).Seconds()
@@ -206,8 +205,8 @@ func (h *history) hearReset(said limit) {
 	h.xx, h.xy, h.yy = h.xx+x*x, h.xy+x*y, h.yy+y*y
 }
 
-// rounding returns how much a reset may be off, because it and the service's
-// clock were rounded.
+// rounding returns how far a reset may be off, because it and the service's clock
+// were rounded.
 func (h *history) rounding() time.Duration {
 	if h.fraction {
 		return min(50*time.Millisecond, h.longest/4)
@@ -215,27 +214,28 @@ func (h *history) rounding() time.Duration {
 	return min(1500*time.Millisecond, h.longest/4)
 }
 
-// brief reports whether the windows are too short for the resets, which are
-// whole seconds, to tell them apart.
+// brief reports whether the windows are too short to be distinguished by resets in
+// whole seconds.
 func (h *history) brief() bool { return !h.fraction && h.longest <= 5*time.Second }
 
 // ends are the ends of a limit's windows.
 type ends struct {
 	begun time.Time // the first line of the current one
-	// The end of the current one is the mean of what lines say: that of the first
-	// one, which took that long, and in sum what others add that took no longer.
+	// The end of the current window is a mean: end is that of the first line, whose
+	// request took elapsed, and offset is the sum of the differences from it of the
+	// lines whose requests took no longer.
 	end     time.Time
 	elapsed time.Duration
 	offset  time.Duration
 	lines   int64
 
-	low sighting // the first of the least that was left of it
+	low sighting // the first one with the least that remained in the current window
 
-	between *hdrhistogram.Histogram // two ends
+	between *hdrhistogram.Histogram // the times between two ends
 	moved   int64                   // lines with a later end, before the window has ended
-	back    int64                   // lines with an earlier end than one before
-	lies    int64                   // requests that were admitted though nothing was left
-	rises   int64                   // lines with more than was left before, by a quarter of all
+	back    int64                   // lines with an earlier end than a line before
+	lies    int64                   // requests that were admitted although nothing was left
+	rises   int64                   // lines with more left than before, by a quarter of the quota
 	used    usage                   // after the first lines of the windows
 }
 
@@ -249,14 +249,14 @@ func (w *ends) hear(s sighting, reset, rounding time.Duration, size float64, adm
 	off, tolerance := end.Sub(current), rounding+(elapsed+w.elapsed)/2
 	switch {
 	case w.lines == 0:
-	case off < -tolerance && s.start.Before(w.begun): // of the window before
+	case off < -tolerance && s.start.Before(w.begun): // it is of the window before
 		w.used.admitted += admitted
 		return
 	case off < -tolerance:
 		w.back++
 		return
 	case off <= tolerance:
-		if elapsed <= w.elapsed { // or else it says less exactly when
+		if elapsed <= w.elapsed { // a slower response shows the end less exactly
 			w.offset += end.Sub(w.end)
 			w.lines++
 		}

@@ -10,8 +10,8 @@ import (
 	written "example.com/awsretry/internal/record"
 )
 
-// An attempt is a line of retrylog, or of LogTo. With the number 0 it
-// is a call that was refused before its first attempt.
+// An attempt is a line of retrylog, or of LogTo. Number 0 is a call that was
+// refused before its first attempt.
 type attempt struct {
 	end     time.Time // when its outcome was known
 	number  int
@@ -25,7 +25,7 @@ type attempt struct {
 	id      string        // of the call; "": not logged
 	stop    string        // "" if another one follows
 	most    int           // attempts of the call; 0: not logged
-	setting string        // the Transport's; "": as before
+	setting string        // of the Transport; "": the same as before
 	said    announcement
 }
 
@@ -46,7 +46,7 @@ const (
 	classThrottled = "throttled"
 )
 
-// The limits of what a line may say. Anything else is not from LogTo.
+// The limits of the values in a line. A line that exceeds them is not from LogTo.
 const (
 	longestTime   = 24 * time.Hour
 	highestNumber = 1_000_000
@@ -57,7 +57,7 @@ var (
 	latest   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// A sort is what kind of line a line is.
+// A sort is a kind of line.
 type sort int
 
 const (
@@ -67,8 +67,8 @@ const (
 	ofText     // of LogTo with slog's text handler
 )
 
-// A logged attempt is a line. encoding/json takes the last of several
-// attributes of one name, which is LogTo's: those of the logger come before it.
+// A logged attempt is a line. Of several attributes with one name, encoding/json
+// takes the last, which is LogTo's: those of the logger come before it.
 type logged struct {
 	Time time.Time `json:"time"`
 	written.Record
@@ -121,7 +121,7 @@ func parse(text []byte) (attempt, sort) {
 	return a, ofLogTo
 }
 
-// clip keeps what is remembered of a text short.
+// clip shortens a text that is kept.
 func clip(s string) string { return strings.Clone(s[:min(len(s), 100)]) }
 
 // hostOf returns the host of a URL in lower case, with its port.

@@ -15,14 +15,14 @@ import (
 type Log struct {
 	Lines Lines
 
-	strays      int            // lines in succession that were astray, at one time
-	stray       time.Time      // the last one of these
+	strays      int            // consecutive lines that were astray, near one time
+	stray       time.Time      // the time of the last of them
 	host        string         // "": all
 	hosts       map[string]int // attempts
 	codes       map[string]int // of throttled attempts
 	first, last time.Time      // of the lines: when attempts ended
 	begin       time.Time      // when the first attempt began
-	part        window         // that is counted; the zero value: all
+	part        window         // the part that is counted; the zero value: all
 
 	counts *bins[count]
 	spans  *bins[times]
@@ -31,22 +31,22 @@ type Log struct {
 
 	announced announced
 
-	highest     int // number of an attempt
-	limit       int // of attempts: the number of one that stopped because of it
-	most        int // attempts that a call may make, as the lines say
+	highest     int // the highest number of an attempt
+	limit       int // of attempts: the number of an attempt that it stopped
+	most        int // attempts that a call may make, according to the lines
 	setting     string
 	known       Known
 	waits       int64         // attempts that waited for their turn
-	longestWait time.Duration // of these
+	longestWait time.Duration // of those attempts
 	successes   int64
 	timeouts    *hdrhistogram.Histogram // of attempts
 	throttles   *hdrhistogram.Histogram // elapsed of throttled attempts
 	failures    *hdrhistogram.Histogram // elapsed of failed ones
-	deadlines   *hdrhistogram.Histogram // of calls that their context ended
+	deadlines   *hdrhistogram.Histogram // of calls that ended with their context
 	delays      *hdrhistogram.Histogram // after a first attempt that was throttled
-	noTotal     int64                   // calls of several attempts whose first one is not known
-	open        map[string]time.Time    // when calls began that go on, by their id
-	swept       time.Time               // when the old ones of these were forgotten
+	noTotal     int64                   // calls of several attempts whose first one is unknown
+	open        map[string]time.Time    // when calls began that have not ended, by ID
+	swept       time.Time               // when old entries of open were last removed
 	continuing  int64                   // retries that must follow
 	followed    int64                   // retries
 }
@@ -74,12 +74,12 @@ const (
 	mostHosts  = 1000 // that are counted separately
 	mostCodes  = 100
 
-	mostOpen    = 100_000 // calls that go on
+	mostOpen    = 100_000 // calls that have not ended
 	longestOpen = 10 * time.Minute
 )
 
-// newHistogram returns one of durations in microseconds, up to a day, with an
-// error of less than a hundredth.
+// newHistogram returns a histogram of durations in microseconds, up to a day, with
+// an error of less than a hundredth.
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, longestTime.Microseconds(), 2)
 }
@@ -93,7 +93,7 @@ func record(h **hdrhistogram.Histogram, d time.Duration) {
 
 // recordTimes records a number of equal times in microseconds.
 func recordTimes(h *hdrhistogram.Histogram, microseconds, times int64) {
-	_ = h.RecordValues(min(max(microseconds, 0), longestTime.Microseconds()), times) // in its range
+	_ = h.RecordValues(min(max(microseconds, 0), longestTime.Microseconds()), times) // the value is in its range
 }
 
 func newLog(host string) *Log {
@@ -119,7 +119,7 @@ func (c *count) add(d count) {
 	c.worked += d.worked
 }
 
-// failed returns how many attempts failed in a way that may pass.
+// failed returns how many attempts failed temporarily.
 func (c count) failed() int64 { return c.throttled + c.errored + c.timeouts }
 
 func (t *times) add(from times) {
@@ -127,7 +127,7 @@ func (t *times) add(from times) {
 	add(&t.calls, from.calls)
 }
 
-// add adds what from has, which may be nothing.
+// add adds from, which may be nil, to into.
 func add(into **hdrhistogram.Histogram, from *hdrhistogram.Histogram) {
 	if from == nil {
 		return
@@ -177,8 +177,8 @@ func (l *Log) add(a attempt) {
 }
 
 // astray reports whether a line is more than a day away from the others. If many
-// lines agree on such a time, it is the time of the log: the program rested, or
-// its clock was wrong at first.
+// lines agree on such a time, it is the time of the log: the program was stopped
+// for a while, or its clock was wrong at first.
 func (l *Log) astray(end time.Time) bool {
 	const day, many, longest = 24 * time.Hour, 100, 30 * 24 * time.Hour
 	before, after := l.first.Sub(end), end.Sub(l.last)
@@ -266,8 +266,8 @@ func (l *Log) attempt(a attempt) {
 	}
 }
 
-// begun remembers when a call that goes on began. It forgets the oldest of many:
-// a call that ends in a delay logs nothing.
+// begun records when a call began that has not ended. If there are many, it forgets
+// the oldest ones, because a call that ends during a delay logs nothing.
 func (l *Log) begun(a attempt) {
 	if a.id == "" {
 		return

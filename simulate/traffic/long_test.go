@@ -20,8 +20,8 @@ func took(d time.Duration, failed bool) string {
 	return fmt.Sprintf(`"attempt":1,"class":"success","status":200,"elapsed_ms":%d,"stop":"success"`, d.Milliseconds())
 }
 
-// incident returns a log of so many half days with ten bad minutes, in the
-// middle of two hours with a call every two seconds.
+// incident returns a log of that many half days with ten bad minutes, in the middle
+// of two hours with a call every two seconds.
 func incident(halfDays int) string {
 	const normal, slow = 20 * time.Millisecond, 200 * time.Millisecond
 	var log strings.Builder
@@ -39,8 +39,8 @@ func unseen(f *Fitted, part string) bool {
 	return slices.ContainsFunc(f.Unseen, func(text string) bool { return strings.Contains(text, part) })
 }
 
-// The latencies are those of the part of a long log that is fitted, or the
-// output says that they are not.
+// The latencies are from the part of a long log that is fitted, or the output says
+// that they are not.
 func TestLatencyOfLongLogs(t *testing.T) {
 	const around = "of these 10m0s alone"
 	f := fitted(t, []byte(incident(2)))
@@ -54,8 +54,8 @@ func TestLatencyOfLongLogs(t *testing.T) {
 	}
 }
 
-// A long log that is read again is counted as finely as a short one: a limit of
-// a week ago is still a limit, and not bad luck.
+// A long log that is read again is counted as finely as a short one: a limit of a
+// week ago is fitted as a limit, not as random failures.
 func TestRefine(t *testing.T) {
 	s := base(80, 60)
 	s.Service.Throttle = &scenario.Throttle{Rate: 50, Burst: 20}
@@ -98,7 +98,8 @@ func (f *Fitted) served50() float64 {
 	return 0
 }
 
-// A response that took longer than a scenario's latency can be is the longest.
+// A response that took longer than the longest latency of a scenario counts as that
+// long.
 func TestLatencyBeyondScenarios(t *testing.T) {
 	f := fitted(t, []byte(strings.Repeat(line(0, took(2*time.Hour, false)), 50)))
 	if table := f.Scenario.Service.Latency.Table; table[len(table)-1].Within != 3600*second {
@@ -106,7 +107,7 @@ func TestLatencyBeyondScenarios(t *testing.T) {
 	}
 }
 
-// The shortest simulation is of a second. So is what a shorter log shows.
+// The shortest simulation takes a second, and so does one of a shorter log.
 func TestShortLog(t *testing.T) {
 	f := fitted(t, []byte(strings.Repeat(line(0, success), 50)))
 	near(t, "the rate", f.Scenario.Clients.Rate, 50, 0.01)
@@ -116,7 +117,7 @@ func TestShortLog(t *testing.T) {
 	}
 }
 
-// A throttled attempt says nothing of how long the service takes.
+// A throttled attempt does not show how long the service takes.
 func TestLatenciesAndLoad(t *testing.T) {
 	f := &fitting{every: time.Second}
 	for i := range 40 { // with more requests, fewer are throttled

@@ -8,8 +8,8 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// present returns the setting that wrote the log, and how that is known. A part
-// of a log may not have it: then it is a guess.
+// present returns the setting that wrote the log, and how it is known. A part of a
+// log may not have the setting: then it is a guess.
 func (l *Log) present() (s scenario.Setting, why string) {
 	logged, own, _ := strings.Cut(l.setting, " (")
 	s, err := scenario.ParseSetting(logged)

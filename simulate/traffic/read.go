@@ -1,9 +1,9 @@
-// Package traffic makes a scenario of what a program logged: it reads the JSON
-// lines of package retrylog once, with a memory that does not grow with the
-// log, and fits the clients, the service and the present setting to them.
+// Package traffic makes a scenario from a program's log. It reads the JSON lines of
+// package retrylog once, in memory that does not grow with the log, and fits the
+// clients, the service and the present setting to them.
 //
-// [Read] gathers, [Log.Fit] fits, and [Fitted.Scenario] is for
-// [simulate.Run]. What the log cannot show is in [Fitted.Unseen].
+// [Read] reads a log, [Log.Fit] fits a scenario to it, and [Fitted.Scenario] is for
+// [simulate.Run]. [Fitted.Unseen] lists what the log cannot show.
 package traffic
 
 import (
@@ -23,7 +23,7 @@ import (
 // longestLine is the longest line that is read. Those of LogTo are far shorter.
 const longestLine = 64 << 10
 
-// Lines counts the lines of a log by what they are.
+// Lines counts the lines of a log by kind.
 type Lines struct {
 	Used       int64 // of LogTo
 	Others     int64 // of other programs, or of other parts of this one
@@ -44,22 +44,22 @@ func (n Lines) unused() int64 {
 type Options struct {
 	Host string // only requests to this host, with its port; "": all
 
-	// Known is what the log does not show, or shows unclearly.
+	// Known has what the log does not show, or shows unclearly.
 	Known Known
 
-	// Progress is called now and then with how many bytes of r have been read.
-	// It may be nil.
+	// Progress is called from time to time with the number of bytes of r that have
+	// been read. It may be nil.
 	Progress func(int64)
 }
 
-// Known is what somebody knows of a program. What is zero is fitted.
+// Known is what the caller knows about a program. Zero fields are fitted.
 type Known struct {
 	Callers int               // that each wait for a call before they make the next
 	Timeout time.Duration     // of a call, with its retries and delays
 	Present *scenario.Setting // that wrote the log
 }
 
-// byteOrderMark is how some editors begin a file.
+// byteOrderMark is what some editors write at the beginning of a file.
 const byteOrderMark = "\xef\xbb\xbf"
 
 // Read reads the lines of retrylog, or of LogTo, from r, which may be
@@ -76,9 +76,8 @@ func Read(ctx context.Context, r io.Reader, o Options) (*Log, error) {
 	return l, nil
 }
 
-// Refine reads a long log again, r being at its beginning, to count what
-// happened in the part that Fit chooses for the length as finely as in a short
-// one.
+// Refine reads a long log again from its beginning in r, so that the part that Fit
+// chooses for the length is counted as finely as in a short log.
 func (l *Log) Refine(ctx context.Context, r io.Reader, length time.Duration, progress func(int64)) error {
 	part := l.window(cmp.Or(length, DefaultWindow))
 	fine := newLog(l.host)
@@ -89,7 +88,7 @@ func (l *Log) Refine(ctx context.Context, r io.Reader, length time.Duration, pro
 	if err := fine.readAll(ctx, r, progress); err != nil {
 		return err
 	}
-	if fine.Lines.Used > 0 { // or else the log is another one now
+	if fine.Lines.Used > 0 { // otherwise it is another log now
 		l.part, l.counts, l.spans = part, fine.counts, fine.spans
 	}
 	return nil
@@ -106,7 +105,7 @@ func (l *Log) readAll(ctx context.Context, r io.Reader, progress func(int64)) er
 		in = bufio.NewReaderSize(unzip, longestLine)
 	}
 	if mark, _ := in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
-		_, _ = in.Discard(len(byteOrderMark)) // it was peeked at
+		_, _ = in.Discard(len(byteOrderMark)) // cannot fail after Peek
 	}
 	for {
 		line, err := in.ReadSlice('\n')
@@ -166,7 +165,7 @@ func (l *Log) empty() error {
 		n.Others+n.TooLong)
 }
 
-// A follower reports how much was read, and ends the reading with ctx.
+// A follower reports how much was read, and stops reading when ctx ends.
 type follower struct {
 	ctx      context.Context
 	r        io.Reader

@@ -133,7 +133,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Only the requests to a host count, in whatever case it is written.
+// Only the requests to a host count, whatever the case of its letters.
 func TestHost(t *testing.T) {
 	other := strings.ReplaceAll(line(0, success), "a.test:80", "B.test")
 	l, err := read(t, line(0, success)+other+other, Options{Host: "b.Test"})
@@ -175,7 +175,7 @@ func TestEndlessLine(t *testing.T) {
 	}
 }
 
-// Whatever the times, the bins are limited and lose nothing.
+// Whatever the times, the number of bins is bounded and nothing is lost.
 func TestBins(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -230,8 +230,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A call that was refused before its first attempt is a call that failed, and no
-// attempt.
+// A call that was refused before its first attempt counts as a failed call without
+// an attempt.
 func TestRefusedCalls(t *testing.T) {
 	text := ""
 	for i := range 3000 { // at 100 a second

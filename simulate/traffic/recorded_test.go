@@ -13,9 +13,9 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// Logs of real servers, which RECORD=1 go test -run TestRecordTraffic in
-// interop writes, with the figures of their callers. The simulation of the
-// present setting does what was recorded.
+// The simulation of the present setting reproduces what was recorded in logs of
+// real servers. RECORD=1 go test -run TestRecordTraffic in interop writes the logs,
+// with the figures of their callers.
 func TestRecorded(t *testing.T) {
 	for _, tt := range []struct {
 		name  string // of the files
@@ -72,7 +72,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// documented fails unless docs/results/traffic.md has the text.
+// documented fails if docs/results/traffic.md does not have the text.
 func documented(t *testing.T, text string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/results/traffic.md")

@@ -10,11 +10,11 @@ import (
 type throttling struct {
 	rate, burst float64 // 0: a share
 	share       float64 // of all requests, if the rate is 0
-	better      float64 // the squared errors of the other model, in those of this one
+	better      float64 // the squared errors of the other model, relative to those of this one
 }
 
-// fitThrottling finds the throttling that explains best how many requests were
-// refused when.
+// fitThrottling finds the throttling that best explains when how many requests were
+// refused.
 func fitThrottling(bins []count, width time.Duration) throttling {
 	group := groupOf(bins)
 	var sent, refused int64
@@ -37,8 +37,8 @@ func fitThrottling(bins []count, width time.Duration) throttling {
 	return t
 }
 
-// groupOf returns how many bins together have twenty requests, so that their
-// sum shows a share and a rate.
+// groupOf returns how many bins together have twenty requests, so that their sum
+// shows a share and a rate.
 func groupOf(bins []count) int {
 	sent, busy := int64(0), int64(0)
 	for _, c := range bins {
@@ -63,12 +63,12 @@ func widened(bins []count) []count {
 	return merged
 }
 
-// fitBucket finds the token bucket with the least squared errors: on a grid of
-// rates around what was let through while the service throttled, and of bursts,
-// which becomes finer around the best. A log with few refusals may fit any rate
-// above what was let through: of those that are as good, refuse no more than the
-// best does of what was let through, and can go on to let as much through, it is
-// the lowest.
+// fitBucket finds the token bucket with the least squared errors, on a grid of
+// bursts and of rates around what was admitted while the service throttled. The
+// grid becomes finer around the best bucket. A log with few refusals may fit any
+// rate above what was admitted. Then fitBucket returns the lowest rate whose errors
+// are as small, that refuses no more of the admitted requests than the best bucket
+// does, and that can sustain what was admitted.
 func fitBucket(bins []count, width time.Duration, group int) (best throttling, errors float64) {
 	passed, throttling, all := 0.0, 0.0, 0.0
 	for _, c := range widened(bins) {
@@ -122,7 +122,7 @@ func fitBucket(bins []count, width time.Duration, group int) (best throttling, e
 	return best, errors
 }
 
-// A busyBin is a bin with requests, as the fit of a bucket sees it.
+// A busyBin is a bin with requests, for the fit of a bucket.
 type busyBin struct {
 	idle            float64 // bins without requests before it
 	sent, throttled float64
@@ -148,9 +148,9 @@ func busyBins(bins []count, group int) []busyBin {
 	return busy
 }
 
-// bucketErrors returns the squared errors of a token bucket that is full at
-// first and gains that many tokens in a bin, or a number above most, and how many
-// requests it refuses that were let through.
+// bucketErrors returns the squared errors of a token bucket that is full at first
+// and gains that many tokens in a bin, or a number above most, and how many
+// admitted requests it would have refused.
 func bucketErrors(bins []busyBin, gain, burst, most float64) (errors, denied float64) {
 	tokens, excess := burst, 0.0
 	for i := range bins {

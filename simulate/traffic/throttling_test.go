@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A bucket that explains a few refusals can let pass what passed.
+// A bucket that explains a few refusals can sustain what was admitted.
 func TestFewRefusals(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))

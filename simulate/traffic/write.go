@@ -12,7 +12,7 @@ import (
 )
 
 // File returns the scenario as a file that a person can read and change. Its
-// comments say what was fitted from what, and what the log does not show.
+// comments explain how the values were fitted, and what the log does not show.
 func (f *Fitted) File() ([]byte, error) {
 	comments := map[string][]string{}
 	for path, text := range f.Comments {
@@ -135,7 +135,7 @@ func (f *fitting) cannotSee(format string, args ...any) {
 
 // round keeps four digits of a number, so that a person can read it.
 func round(v float64) float64 {
-	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64) // it reads what it wrote
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64) // FormatFloat's result can be parsed
 	return v
 }
 

@@ -1,6 +1,5 @@
-// Command demo is awsretry with the command demo alone. It compiles in a
-// fraction of the time, because it has neither a plotter nor the simulator.
-// make demo runs it.
+// Command demo is awsretry with only the command demo. It compiles in a fraction of
+// the time, because it has neither a plotter nor the simulator. make demo runs it.
 package main
 
 import (

@@ -124,7 +124,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Each reason to stop has words of its own that fit the column.
+// Each reason to stop has its own words, which fit the column.
 func TestNextStep(t *testing.T) {
 	seen := map[string]bool{}
 	for _, stop := range []awsretry.Stop{
@@ -140,7 +140,8 @@ func TestNextStep(t *testing.T) {
 	}
 }
 
-// A line is the record of the log, with more. It has no control character.
+// A line has the record of the log and additional attributes. It has no control
+// character.
 func TestJSON(t *testing.T) {
 	var b strings.Builder
 	write := JSON(&b, func(a awsretry.Attempt) []slog.Attr { return []slog.Attr{slog.Int("tokens", 480+a.Number)} })

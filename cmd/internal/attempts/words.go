@@ -31,8 +31,8 @@ func Status(a awsretry.Attempt) string {
 	return cmp.Or(neterr.Kind(a.Err), "error")
 }
 
-// Details returns where an attempt continues a body, and the AWS error code of
-// the response with the header fields that decide on the delay, or the error.
+// Details returns where an attempt continues a body, and the AWS error code of the
+// response with the header fields that determine the delay, or the error.
 func Details(a awsretry.Attempt) string {
 	var parts []string
 	if a.Offset > 0 {
@@ -65,9 +65,9 @@ func Location(resp *http.Response) string {
 	return term.URL(to)
 }
 
-// withoutAddresses returns the cause of an error on an open connection, without
-// its addresses: the local port says nothing, and the address of the server is
-// the same in every row.
+// withoutAddresses returns the cause of an error on an open connection, without its
+// addresses: the local port is of no interest, and the address of the server is the
+// same in every row.
 func withoutAddresses(err error) error {
 	var outer, op *net.OpError
 	if !errors.As(err, &outer) || outer.Op == "dial" || outer.Op == "proxyconnect" {

@@ -8,8 +8,8 @@ import (
 // A Completer is the value of a flag that shells complete.
 type Completer interface{ Complete(typed string) []string }
 
-// completeFlags makes shells complete the flags of cmd and of its commands:
-// those that are Completers, and the files of those that name one.
+// completeFlags makes shells complete the flags of cmd and of its commands: the
+// values of Completers, and file names for flags that take one.
 func completeFlags(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		switch f.Value.Type() {

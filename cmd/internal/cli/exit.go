@@ -10,8 +10,8 @@ const (
 	Interrupted = 130 // as of a process that SIGINT ends
 )
 
-// statuses are in the help of each command, unless it describes a status in
-// other words, and in docs/SCRIPTS.md.
+// statuses are in the help of each command, unless the command describes a status
+// in its own words, and in docs/SCRIPTS.md.
 var statuses = []struct {
 	status int
 	when   string // "": only of commands that say when

@@ -65,8 +65,8 @@ func (n *Number) Set(s string) error {
 	return nil
 }
 
-// A Word is text that is not empty, because "" usually is an unset variable of
-// the shell. Its Value is "" if the flag is not given.
+// A Word is text that is not empty, because "" usually is an unset shell variable.
+// Its Value is "" if the flag is not given.
 type Word struct {
 	Value    string
 	Kind     string          // for the help: FILE, NAME
@@ -156,9 +156,9 @@ func (p *Period) Set(s string) error {
 	return nil
 }
 
-// Exactly requires one argument for each name. Unlike cobra.ExactArgs, it names
-// the argument that is missing. An empty argument is an error too: it usually
-// is an unset variable of the shell.
+// Exactly requires one argument for each name. Unlike cobra.ExactArgs, it names the
+// argument that is missing. An empty argument is an error, too: it usually is an
+// unset shell variable.
 func Exactly(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(names) {

@@ -37,8 +37,8 @@ const (
 	exitKey  = "exit " // with a status, of a command's annotations: when it ends with that
 )
 
-// DescribeExit says in the help of cmd when it ends with an exit status, in
-// place of the words that all commands have for that.
+// DescribeExit describes in the help of cmd when it ends with an exit status,
+// instead of the words that all commands have for that.
 func DescribeExit(cmd *cobra.Command, status int, when string) {
 	if cmd.Annotations == nil {
 		cmd.Annotations = make(map[string]string)
@@ -46,7 +46,7 @@ func DescribeExit(cmd *cobra.Command, status int, when string) {
 	cmd.Annotations[exitKey+fmt.Sprint(status)] = when
 }
 
-// helpWidth is the width of --help where the terminal's is not known.
+// helpWidth is the width of --help if the terminal's is unknown.
 const helpWidth = 80
 
 // printHelp prints the help of a command, within the width of the terminal.
@@ -87,8 +87,8 @@ func (h *helpPage) section(title string) {
 	h.WriteString(title + ":\n")
 }
 
-// wrapped writes paragraphs. All lines but the first are indented as far as the
-// first line's head is wide.
+// wrapped writes paragraphs. All lines except the first are indented by the width
+// of the first line's head.
 func (h *helpPage) wrapped(head, paragraphs string) {
 	if paragraphs == "" {
 		return

@@ -25,7 +25,7 @@ type RequestFlags struct {
 	data string
 }
 
-// Register adds the flags to set. methods says what the default method is.
+// Register adds the flags to set. methods describes the default method.
 func (f *RequestFlags) Register(set *pflag.FlagSet, methods string) {
 	f.Method.Kind = "METHOD"
 	set.VarP(&f.Method, "method", "X", "method of the request ("+methods+")")

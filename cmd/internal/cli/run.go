@@ -1,6 +1,6 @@
-// Package cli is what the commands share apart from their output: it runs a
-// command line and turns its outcome into an exit status, and it has the flags
-// and arguments of several commands.
+// Package cli has what the commands share, except their output: it runs a command
+// line and turns its outcome into an exit status, and it has the flags and
+// arguments that several commands use.
 package cli
 
 import (
@@ -68,7 +68,7 @@ func (p Program) Run(ctx context.Context, s term.Streams, args []string) int {
 	return status
 }
 
-// Root makes the command that has all others.
+// Root makes the root command, which has all others.
 func (p Program) Root(s term.Streams) *cobra.Command {
 	root := Parent(&cobra.Command{
 		Use:           p.Name,

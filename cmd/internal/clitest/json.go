@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// CheckJSON compares the names in what a command printed with --json with those
-// that docs/SCRIPTS.md lists for it.
+// CheckJSON compares the names in a command's output with --json with those that
+// docs/SCRIPTS.md lists for it.
 func CheckJSON(t *testing.T, command string, printed ...string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "SCRIPTS.md"))

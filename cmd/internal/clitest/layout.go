@@ -11,9 +11,9 @@ import (
 	"example.com/awsretry/cmd/internal/term"
 )
 
-// CheckHelp checks the help of every command of the program: it fits 80 columns
-// and, except for what is to be typed, a narrow terminal, and says when the
-// command ends with which exit status.
+// CheckHelp checks the help of every command of the program. It must fit 80 columns
+// and, except for text to be typed, a narrow terminal. It must describe the exit
+// statuses of the command.
 func CheckHelp(t *testing.T, program cli.Program) {
 	t.Helper()
 	var check func(cmd *cobra.Command)
@@ -43,7 +43,7 @@ func CheckHelp(t *testing.T, program cli.Program) {
 }
 
 // CheckWidths checks that the tables that a command prints fit terminals of many
-// widths. isTable reports whether a line is of a table.
+// widths. isTable reports whether a line belongs to a table.
 func CheckWidths(
 	t *testing.T, program cli.Program, env map[string]string, isTable func(line string) bool, args ...string,
 ) {

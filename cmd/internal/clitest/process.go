@@ -19,8 +19,8 @@ func Main(m *testing.M, name string, program func()) {
 	os.Exit(m.Run())
 }
 
-// Process returns the program in its own process. The program is started by
-// the command line before, if there is one.
+// Process returns the program in its own process. If before is not empty, that
+// command line starts the program.
 func Process(t *testing.T, before []string, args ...string) *exec.Cmd {
 	t.Helper()
 	line := append(before, os.Args[0])

@@ -16,8 +16,8 @@ import (
 
 // Transcript runs the command lines of a file in testdata, which begin with a
 // dollar sign, and compares what they print with the rest of the file. -update
-// writes that anew. An argument may be a Go string in quotes, NAME=VALUE before
-// the command sets an environment variable, and <TEXT is the standard input.
+// rewrites that. An argument may be a Go string in quotes, NAME=VALUE before the
+// command sets an environment variable, and <TEXT is the standard input.
 //
 //	$ AWS_RETRY_MODE=legacy get -H "Accept: */*" http://127.0.0.1:1/ <text
 //

@@ -1,6 +1,6 @@
-// Package files opens what a user names: it writes files that have all of the
-// new content or all of the old, and ends the system calls that may wait for a
-// pipe or a terminal when a context ends.
+// Package files opens the files that a user names. It writes files atomically, with
+// all of the new content or all of the old, and its calls return when a context
+// ends, even if they wait for a pipe or a terminal.
 package files
 
 import (
@@ -22,7 +22,7 @@ type Output struct {
 	path    string
 }
 
-// A pending file has the new content until it takes the place of the old file.
+// A pending file has the new content until it replaces the old file.
 type pending interface {
 	io.Writer
 	Name() string
@@ -36,7 +36,7 @@ type pending interface {
 func Stdout(stdout io.Writer) *Output { return &Output{Writer: stdout} }
 
 // Create opens the file at path, or returns [Stdout] for "" and -. It does not
-// change what exists. It waits for the reader of a named pipe until ctx ends.
+// change an existing file. It waits for the reader of a named pipe until ctx ends.
 func Create(ctx context.Context, path string, stdout io.Writer) (*Output, error) {
 	if path == "" || path == "-" {
 		return Stdout(stdout), nil
@@ -129,7 +129,7 @@ type LeftError struct {
 func (e *LeftError) Error() string { return fmt.Sprintf("%v; the new content is in %s", e.Err, e.Path) }
 func (e *LeftError) Unwrap() error { return e.Err }
 
-// Keep ends f and puts a regular file into its place.
+// Keep ends f and moves a regular file into place.
 func (f *Output) Keep() error {
 	switch {
 	case f.opened != nil:

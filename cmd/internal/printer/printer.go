@@ -1,5 +1,5 @@
-// Package printer prints what a command does as it does it: the rows of a table
-// or JSON objects and, on a terminal, a progress bar below.
+// Package printer prints the progress of a command: the rows of a table or JSON
+// objects and, on a terminal, a progress bar below them.
 package printer
 
 import (
@@ -21,7 +21,7 @@ import (
 	"example.com/awsretry/cmd/internal/term"
 )
 
-// ErrOutputClosed stops a run whose report has no reader any more.
+// ErrOutputClosed stops a run whose report no longer has a reader.
 var ErrOutputClosed = errors.New("standard output was closed")
 
 // A Printer prints for people, or JSON.
@@ -32,7 +32,7 @@ type Printer struct {
 	JSON    *json.Encoder            // nil: for people
 	Table   term.Table               // on Out
 	Bar     *progressbar.ProgressBar // nil: none
-	Stop    context.CancelCauseFunc  // ends the run when Out has no reader any more; nil: nothing does
+	Stop    context.CancelCauseFunc  // ends the run when Out no longer has a reader; nil: nothing does
 
 	mu sync.Mutex // held by Do
 }
@@ -62,7 +62,7 @@ func (p *Printer) AddBar(total int) {
 	}
 }
 
-// Do calls f, which prints in place of the bar. It is for a Printer that several
+// Do calls f, whose output replaces the bar. It is for a Printer that several
 // goroutines use.
 func (p *Printer) Do(f func()) {
 	p.mu.Lock()
@@ -79,7 +79,8 @@ func (p *Printer) Do(f func()) {
 	}
 }
 
-// Object prints v, unless it prints for people. It reports whether it did.
+// Object prints v as JSON, unless p prints for people. It reports whether it
+// printed v.
 func (p *Printer) Object(v any) bool {
 	if p.JSON != nil {
 		p.JSON.Encode(v)
@@ -92,7 +93,7 @@ func (p *Printer) Say(format string, args ...any) {
 	fmt.Fprintln(p.Out, strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
 
-// Begin prints what is going to be done, and how.
+// Begin prints what will be done, and how.
 func (p *Printer) Begin(title, how string) {
 	fmt.Fprintf(p.Out, "%s\n%s\n\n", p.Palette.Bold(title), p.Palette.Faint(how))
 }
@@ -125,9 +126,9 @@ func (p *Printer) Conclude(success bool, verdict, why string) {
 	}
 }
 
-// End ends a report, without its bar: with sum as JSON, or by conclude. It
-// returns the error of writing, with the verdict if the output was closed, or
-// that of the exit status.
+// End removes the bar and ends a report: with sum as JSON, or by conclude. It
+// returns the error of writing, with the verdict if the output was closed, or the
+// error with the exit status.
 func (p *Printer) End(sum any, conclude func(), verdict string, status int) (err error) {
 	p.Do(func() {
 		if p.Bar != nil {

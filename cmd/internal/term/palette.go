@@ -11,8 +11,8 @@ import (
 // A Color returns its arguments, joined as fmt.Sprint does, in a color.
 type Color = func(...any) string
 
-// A Palette has a color for each meaning. Without colors, it returns text as it
-// is.
+// A Palette has a color for each meaning. Without colors, it returns text
+// unchanged.
 type Palette struct {
 	Faint, Bold, Good, Bad, Warn, Throttle Color
 }

@@ -29,7 +29,7 @@ func Printable(s string) string {
 }
 
 // OneLine returns s as Printable does, without line breaks, and shortened to a
-// length that people read.
+// readable length.
 func OneLine(s string) string {
 	const limit = 300
 	s = strings.Join(strings.Fields(Printable(s)), " ")
@@ -42,7 +42,7 @@ func OneLine(s string) string {
 // URL returns u on one line, without user, query and fragment.
 func URL(u *url.URL) string { return OneLine(redact.URL(u)) }
 
-// prefixes are those of the errors of this project's packages.
+// prefixes are the prefixes of the errors of this project's packages.
 var prefixes = strings.NewReplacer(
 	"awsretry: Source.Profile is", "profile is",
 	"letters: Redrive: ", "",

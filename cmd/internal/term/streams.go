@@ -1,5 +1,5 @@
-// Package term is how a command speaks to its user: the streams and the terminal
-// of the process, colors, tables, and text that is fit for a terminal.
+// Package term has what a command uses for its output: the streams and the terminal
+// of the process, colors, tables, and text that is safe for a terminal.
 package term
 
 import (
@@ -42,8 +42,8 @@ func System() Streams {
 	}
 }
 
-// TableWidth returns how long a line of a table on w may be. It is math.MaxInt
-// unless w is a terminal of a known width.
+// TableWidth returns the maximum width of a table on w. It is math.MaxInt unless w
+// is a terminal of known width.
 func (s Streams) TableWidth(w io.Writer) int {
 	if s.IsTerminal(w) {
 		if columns, known := s.Width(w); known {

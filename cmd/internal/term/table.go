@@ -20,9 +20,9 @@ type Table struct {
 }
 
 // A Column has a fixed width, because the rows that follow are not known yet. A
-// last column of width 0 is as wide as its text, which is wrapped if it does
-// not fit. A narrow table omits the column with the highest Spare first, and
-// those with a Spare of 0 never.
+// last column of width 0 is as wide as its text, which is wrapped if it does not
+// fit. A narrow table omits the column with the highest Spare first, and never
+// omits those with a Spare of 0.
 type Column struct {
 	Title string
 	Width int

@@ -15,7 +15,7 @@ import (
 	"example.com/awsretry/cmd/internal/term"
 )
 
-// A table in terminals of less and less room. Colors take none.
+// A table in narrower and narrower terminals. Colors take no space.
 func TestTable(t *testing.T) {
 	plain := func(s ...any) string { return fmt.Sprint(s...) }
 	red := func(s ...any) string { return "\x1b[31m" + fmt.Sprint(s...) + "\x1b[0m" }

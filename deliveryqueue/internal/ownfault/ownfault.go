@@ -1,5 +1,5 @@
-// Package ownfault marks the errors of attempts that never left the process
-// because of a fault of the sender. They say nothing of the endpoint.
+// Package ownfault marks the errors of attempts that never left the process because
+// of a fault of the sender. They do not show anything about the endpoint.
 package ownfault
 
 import "errors"

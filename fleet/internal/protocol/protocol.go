@@ -1,14 +1,14 @@
-// Package protocol is what a process and the script of package fleet exchange, as
-// JSON. Times are in milliseconds, rates in requests per second.
+// Package protocol defines the JSON messages between a process and the script of
+// package fleet. Times are in milliseconds, rates in requests per second.
 package protocol
 
-// A Request is what a process asks for with a renewal of its lease.
+// A Request asks for the renewal of a process's lease.
 type Request struct {
 	ID string `json:"id"`
 	Last
 
-	Settings string  `json:"settings"` // must be those of the others
-	Pacing   string  `json:"pacing"`   // the same; "" if the process cannot lead
+	Settings string  `json:"settings"` // must be the same in all processes
+	Pacing   string  `json:"pacing"`   // must be the same, too; "" if the process cannot lead
 	Lease    float64 `json:"lease"`
 	Expiry   float64 `json:"expiry"`
 
@@ -17,20 +17,20 @@ type Request struct {
 	Leaving    bool    `json:"leaving"`
 
 	Sums // since the last renewal that succeeded
-	Law  // that the leader found
+	Law  // found by the leader
 
 	Wanted float64 `json:"wanted"` // send tokens in half a lease
 	Unused float64 `json:"unused"` // send tokens of the last grant
 
-	MaxRate float64 `json:"maxRate"` // of all processes; 0 means any
+	MaxRate float64 `json:"maxRate"` // of all processes; 0 means no limit
 	Alone   bool    `json:"alone"`   // the process sends without a lease
-	Since   float64 `json:"since"`   // the last renewal; at most a lease
+	Since   float64 `json:"since"`   // time since the last renewal; at most a lease
 
 	Capacity int     `json:"capacity"` // of the retry token bucket of a process alone
 	PerCall  int     `json:"perCall"`  // retry tokens that the retries of a call cost at most
-	Traffic  float64 `json:"traffic"`  // retry tokens that calls add to the capacity for a minute; negative if that is fixed
-	Spare    int     `json:"spare"`    // that the process brings for retries after throttling
-	Spared   int     `json:"spared"`   // of Asked, those that may be spare ones
+	Traffic  float64 `json:"traffic"`  // retry tokens that calls add to the capacity for a minute; negative if it is fixed
+	Spare    int     `json:"spare"`    // tokens that the process adds for retries after throttling
+	Spared   int     `json:"spared"`   // how many of Asked may be spare tokens
 	Returned int     `json:"returned"` // retry tokens
 	Asked    int     `json:"asked"`
 	Held     int     `json:"held"`
@@ -38,32 +38,32 @@ type Request struct {
 
 	Gate    float64 `json:"gate"`    // until the end of a Retry-After
 	Said    string  `json:"said"`    // limits that the service announced; "" means none
-	SaidAge float64 `json:"saidAge"` // since the request to which it did
+	SaidAge float64 `json:"saidAge"` // time since the request whose response had them
 }
 
 // A Last is the part of a reply that a process repeats in its next request.
 type Last struct {
-	Epoch    string  `json:"epoch"`    // changes when the key is made again; "" in a first request
+	Epoch    string  `json:"epoch"`    // changes when the key is re-created; "" in a first request
 	Now      float64 `json:"now"`      // of the store's clock
 	Renewals float64 `json:"renewals"` // of the key so far
 	Share    float64 `json:"share"`    // this process's part of the rate
-	Part     float64 `json:"part"`     // of a fair share that this process wants, at most 1
-	Credit   float64 `json:"credit"`   // slots of the process's fair part that it has not had
+	Part     float64 `json:"part"`     // fraction of a fair share that this process wants, at most 1
+	Credit   float64 `json:"credit"`   // slots of the process's fair share that it has not been granted
 }
 
-// A Law is the rate of all processes, and what another leader needs to know of
-// how it was found.
+// A Law is the rate of all processes, with what another leader needs to continue
+// from it.
 type Law struct {
-	Rate  float64 `json:"rate"`  // 0 means not limited; in a request negative means none
-	Limit float64 `json:"limit"` // the rate that was throttled; 0 if it is not known
-	Trip  float64 `json:"trip"`  // the time until a throttled request is known; 0 if it is not known
+	Rate  float64 `json:"rate"`  // 0 means not limited; in a request, negative means not found
+	Limit float64 `json:"limit"` // the rate that was throttled; 0 if unknown
+	Trip  float64 `json:"trip"`  // the time until a throttling response arrives; 0 if unknown
 }
 
-// A Sums counts the requests of one process, or of all processes.
+// Sums counts the requests of one process, or of all processes.
 type Sums struct {
 	Sent      float64 `json:"sent"`
 	Throttled float64 `json:"throttled"`
-	Trips     float64 `json:"trips"` // the time of so many round trips of throttled requests
+	Trips     float64 `json:"trips"` // total time of TripsOf round trips of throttled requests
 	TripsOf   float64 `json:"tripsOf"`
 }
 
@@ -77,8 +77,8 @@ func (s *Sums) Add(t Sums) {
 
 // A Reply is what the script returns.
 type Reply struct {
-	// Differs names what is not that of the others, whose value is Theirs. Then
-	// nothing has been renewed.
+	// Differs names a setting that the other processes have with another value,
+	// Theirs. Then nothing has been renewed.
 	Differs string `json:"differs,omitempty"`
 	Theirs  string `json:"theirs,omitempty"`
 
@@ -92,7 +92,7 @@ type Reply struct {
 	// With a MaxRate, requests are sent in slots only.
 	Slots float64 `json:"slots"` // how many are granted to this process
 	At    float64 `json:"at"`    // the time until the first one
-	Every float64 `json:"every"` // between two
+	Every float64 `json:"every"` // the time between two
 
 	Tokens float64 `json:"tokens"` // retry tokens that are granted to this process
 	Left   float64 `json:"left"`   // retry tokens in the store

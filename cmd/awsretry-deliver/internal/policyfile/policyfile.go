@@ -1,5 +1,5 @@
-// Package policyfile reads the delivery policy that a user names, and reports
-// where its faults are.
+// Package policyfile reads the delivery policy that a user names, and reports its
+// faults with their positions.
 package policyfile
 
 import (
@@ -76,7 +76,7 @@ func isTopic(data []byte) bool {
 	return ok
 }
 
-// faults returns err with the place of each fault.
+// faults returns err with the position of each fault.
 func faults(name string, data []byte, err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {

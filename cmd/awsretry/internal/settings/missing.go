@@ -10,8 +10,8 @@ import (
 	"example.com/awsretry"
 )
 
-// MissingFiles returns a warning for each variable that names a file which does
-// not exist. Source.Resolve reads such a file as an empty one.
+// MissingFiles returns a warning for each variable that names a file that does not
+// exist. Source.Resolve treats such a file as empty.
 func MissingFiles(getenv func(string) string) (warnings []string) {
 	config, credentials := awsretry.Source{Getenv: getenv}.Files()
 	for _, file := range []struct{ variable, path string }{

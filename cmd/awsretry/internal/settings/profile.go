@@ -23,8 +23,8 @@ func RegisterProfile(set *pflag.FlagSet, profile *cli.Word, getenv func(string) 
 
 var header = regexp.MustCompile(`^\[\s*(?:profile\s+)?([^\]\s]+)\s*\]`)
 
-// profiles returns the profiles of the shared files, in alphabetical order. A
-// file that cannot be read has none: a shell has no place for an error.
+// profiles returns the profiles of the shared files, in alphabetical order. A file
+// that cannot be read has none: completion cannot show an error.
 func profiles(getenv func(string) string) []string {
 	names := make(map[string]bool)
 	config, credentials := awsretry.Source{Getenv: getenv}.Files()

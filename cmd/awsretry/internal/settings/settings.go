@@ -1,5 +1,5 @@
-// Package settings makes a Transport from the flags that say how to retry, the
-// environment, and the shared AWS config file.
+// Package settings makes a Transport from the retry flags, the environment, and the
+// shared AWS config file.
 package settings
 
 import (
@@ -14,8 +14,8 @@ import (
 	"example.com/awsretry/cmd/internal/cli"
 )
 
-// Flags say how requests are retried. The environment and the shared config
-// file decide what they leave open.
+// Flags configure how requests are retried. The environment and the shared config
+// file have the settings of flags that are not given.
 type Flags struct {
 	profile        cli.Word
 	mode           cli.Choice
@@ -58,9 +58,8 @@ func (f *Flags) Register(set *pflag.FlagSet, getenv func(string) string) {
 		"send amz-sdk-request and amz-sdk-invocation-id, as the AWS SDKs do")
 }
 
-// Transport returns the Transport of the settings, and where they come from.
-// Its errors are usage errors, unless they are those of the environment or of a
-// file.
+// Transport returns the Transport of the settings, and where they are from. Its
+// errors are usage errors, unless they are from the environment or a file.
 func (f *Flags) Transport(getenv func(string) string) (*awsretry.Transport, awsretry.Settings, error) {
 	source := f.source(getenv)
 	settings, err := source.Resolve()
@@ -89,8 +88,8 @@ func (f *Flags) Transport(getenv func(string) string) (*awsretry.Transport, awsr
 	return t, settings, t.Validate()
 }
 
-// source returns the source of the settings, in which a flag takes the place of
-// its environment variable.
+// source returns the source of the settings, in which a flag replaces its
+// environment variable.
 func (f *Flags) source(getenv func(string) string) awsretry.Source {
 	return awsretry.Source{Profile: f.profile.Value, Getenv: func(name string) string {
 		switch {
@@ -105,7 +104,7 @@ func (f *Flags) source(getenv func(string) string) awsretry.Source {
 	}}
 }
 
-// checkMode returns an error for a flag that has no meaning in the mode.
+// checkMode returns an error for a flag that has no effect in the mode.
 func (f *Flags) checkMode(settings awsretry.Settings) error {
 	from := settings.ModeFrom
 	switch {
@@ -127,7 +126,7 @@ func (f *Flags) checkMode(settings awsretry.Settings) error {
 	return nil
 }
 
-// backoff returns the backoff of the flags, or nil for the mode's.
+// backoff returns the backoff of the flags, or nil for the mode's default.
 func (f *Flags) backoff() (awsretry.Backoff, error) {
 	if f.baseDelay == 0 {
 		if f.maxDelay != 0 || f.jitter.Value != "" {

@@ -13,7 +13,7 @@ import (
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-// A closingWriter is a pipe whose reader goes away after some lines.
+// A closingWriter is a pipe whose reader closes it after some lines.
 type closingWriter struct {
 	lines int
 	text  strings.Builder
@@ -27,7 +27,7 @@ func (w *closingWriter) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// When the report has no reader any more, nothing more is sent, and the letters
+// When the report no longer has a reader, nothing more is sent, and the letters
 // that were delivered are deleted.
 func TestRedriveWithoutReader(t *testing.T) {
 	for _, c := range []struct {

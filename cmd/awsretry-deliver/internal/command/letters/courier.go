@@ -10,8 +10,8 @@ import (
 	"example.com/awsretry/internal/redact"
 )
 
-// A courier sends the letters of a redrive, one after the other, and
-// records the outcome of each.
+// A courier sends the letters of a redrive, one after another, and records the
+// outcome of each.
 type courier struct {
 	rt     http.RoundTripper
 	stop   *gentleStop

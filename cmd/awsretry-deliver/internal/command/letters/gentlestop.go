@@ -19,8 +19,8 @@ type gentleStop struct {
 
 func newGentleStop() *gentleStop { return &gentleStop{cancel: func(error) {}} }
 
-// follow requests the stop when ctx ends, and calls waiting if an attempt is in
-// progress then. end ends that.
+// follow requests the stop when ctx ends, and then calls waiting if an attempt is
+// in progress. It does so until end is called.
 func (g *gentleStop) follow(ctx context.Context, waiting func()) (end func()) {
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -47,7 +47,7 @@ func (g *gentleStop) request(why error) (sending bool) {
 	return g.sending
 }
 
-// context returns a context for the next request in place of its own, which
+// context returns a context for the next request to use instead of its own, which
 // ends at once.
 func (g *gentleStop) context(parent context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))

@@ -12,7 +12,7 @@ import (
 	"example.com/awsretry"
 )
 
-// A delay ends at once when the stop is requested, an attempt does not.
+// When the stop is requested, a delay ends at once, but an attempt does not.
 func TestGentleStop(t *testing.T) {
 	for _, c := range []struct {
 		name     string

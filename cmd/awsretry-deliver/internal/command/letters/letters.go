@@ -1,4 +1,4 @@
-// Package letters is the command awsretry-deliver letters, which lists the
+// Package letters implements the command awsretry-deliver letters, which lists the
 // deliveries that failed for good, and sends them again.
 package letters
 

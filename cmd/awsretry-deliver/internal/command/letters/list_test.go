@@ -79,7 +79,7 @@ func TestListGolden(t *testing.T) {
 	}
 }
 
-// What is not a letter is reported, and no reason to stop.
+// A file that is not a letter is reported, and does not end the list.
 func TestOtherFiles(t *testing.T) {
 	s, dir := clitest.Start(t, clitest.Fine), t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "README"), nil, 0o600); err != nil {
@@ -90,7 +90,7 @@ func TestOtherFiles(t *testing.T) {
 	clitest.Shell{Mask: mask}.Transcript(t, "other-files.txt", vars, New)
 }
 
-// mask replaces what differs each time.
+// mask replaces what differs in each run.
 func mask(printed string) string {
 	for pattern, with := range map[string]string{
 		` +[\d.]+[mµ]?s  (kept|delivered)`:         "      TIME  $1",

@@ -43,8 +43,8 @@ func newRecord(result letters.Record, sent *sending) record {
 	return r
 }
 
-// isFault reports whether a letter has an error that is not an endpoint's: its
-// file cannot be read, or not deleted.
+// isFault reports whether a letter has an error that is not an endpoint's: its file
+// cannot be read or deleted.
 func isFault(result letters.Record, sent *sending) bool {
 	return result.Err != nil && (sent == nil || result.Result == letters.Delivered)
 }

@@ -63,9 +63,8 @@ type redrive struct {
 const snsAttemptTimeout = 15 * time.Second
 
 func (r *redrive) run(ctx context.Context, dir string) error {
-	// SIGPIPE or SIGHUP would end the process between a delivery and the
-	// deletion of its letter. SIGPIPE cannot end ctx, because connections raise
-	// it too.
+	// SIGPIPE or SIGHUP would end the process between a delivery and the deletion
+	// of its letter. SIGPIPE cannot end ctx, because connections raise it, too.
 	defer cli.IgnorePipe()()
 	ctx, stopHangup := cli.NotifyHangup(ctx)
 	defer stopHangup()
@@ -124,7 +123,7 @@ func (r *redrive) count(ctx context.Context, folder *letters.Dir) (number int, e
 	return number, nil
 }
 
-// transport returns what sends the letters, and a description of it.
+// transport returns the RoundTripper for the letters, and a description of it.
 func (r *redrive) transport(base http.RoundTripper) (rt http.RoundTripper, how string, err error) {
 	timeout := time.Duration(r.attemptTimeout)
 	if timeout == 0 {

@@ -113,7 +113,7 @@ func TestRedriveAttemptTimeout(t *testing.T) {
 	}
 }
 
-// A report that cannot be written is an error, and no reason to send less.
+// A report that cannot be written is an error, but all letters are sent.
 func TestRedriveWithoutOutput(t *testing.T) {
 	s, dir := clitest.Start(t, clitest.Fine), t.TempDir()
 	bury(t, dir, s.URL, "1", nil)

@@ -33,8 +33,8 @@ func newReport(s term.Streams, asJSON bool, dir string, letters int, stop contex
 	return r
 }
 
-// reportColumns are wide enough for any letter: a line is printed as soon as
-// its letter was sent.
+// reportColumns are wide enough for any letter, because a line is printed as soon
+// as its letter was sent.
 var reportColumns = []term.Column{
 	{Title: "#", Width: 4, Right: true, Spare: 1},
 	{Title: "METHOD", Width: 6, Spare: 2},
@@ -46,7 +46,7 @@ var reportColumns = []term.Column{
 	{Title: "URL"},
 }
 
-// begin prints what is going to be sent, and how.
+// begin prints what will be sent, and how.
 func (r *report) begin(how string) {
 	if r.JSON == nil && r.letters > 0 {
 		r.Do(func() {
@@ -136,7 +136,7 @@ func (r *report) end(ctx context.Context, done letters.Counts, err error) error 
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Cause(ctx))
 	tooMany := errors.Is(err, letters.ErrMaxFailures)
 	if err != nil && !interrupted && !tooMany && done == (letters.Counts{}) {
-		// The error is of the folder; those of letters have been reported.
+		// The error is the folder's. The letters' errors have been reported.
 		r.faults++
 		r.Do(func() { r.Fault(errorText(err)) })
 	}

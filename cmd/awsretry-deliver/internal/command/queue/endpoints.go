@@ -96,7 +96,7 @@ func newEndpointEntry(e deliveryqueue.Endpoint) endpointEntry {
 	}
 }
 
-// setPaused returns what pauses or resumes an endpoint.
+// setPaused returns a function that pauses or resumes an endpoint.
 func setPaused(
 	set func(*deliveryqueue.Queue, context.Context, string) error, done string,
 ) func(*command, context.Context, []string) error {

@@ -8,7 +8,7 @@ import (
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-// An endpoint is paused, resumed and seen, and so are its attempts.
+// An endpoint is paused, resumed and listed, and so are its attempts.
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	h, db := newHook(t), newDB(t)
@@ -53,7 +53,7 @@ func TestEndpoints(t *testing.T) {
 	print("No endpoints in "+db+"\n", "endpoints")
 }
 
-// That an endpoint is disabled is a warning.
+// A disabled endpoint causes a warning.
 func TestDisabledIsPrinted(t *testing.T) {
 	t.Parallel()
 	h, db := newHook(t), newDB(t)

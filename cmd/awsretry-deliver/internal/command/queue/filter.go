@@ -56,8 +56,8 @@ func (f *filterFlags) filter(ids []string, now time.Time) (deliveryqueue.Filter,
 	return filter, nil
 }
 
-// checkEndpoint returns an error for what is not an endpoint. It does not show it:
-// there may be a password in it.
+// checkEndpoint returns an error for text that is not an endpoint. The error does
+// not show the text, which may contain a password.
 func checkEndpoint(what, text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||

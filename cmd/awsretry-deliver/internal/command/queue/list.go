@@ -119,7 +119,7 @@ func (l *listing) print(d deliveryqueue.Delivery) {
 	}
 }
 
-// until returns how far away the next attempt is.
+// until returns the time until the next attempt.
 func until(next, now time.Time) string {
 	if !next.After(now) {
 		return "now"

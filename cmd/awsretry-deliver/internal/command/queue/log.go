@@ -18,8 +18,7 @@ func (r *report) logger() *slog.Logger {
 // store that is down fails many times a second.
 const warningInterval = 10 * time.Second
 
-// warnings is a slog.Handler. It prints the message, what it is about and its
-// error.
+// warnings is a slog.Handler. It prints the message, its subject and its error.
 type warnings struct {
 	report    *report
 	sometimes *rate.Sometimes

@@ -1,5 +1,5 @@
-// Package queue is the commands of awsretry-deliver that keep deliveries in a
-// store and make their attempts.
+// Package queue implements the commands of awsretry-deliver that keep deliveries in
+// a store and make their attempts.
 package queue
 
 import (
@@ -14,12 +14,12 @@ import (
 	"example.com/awsretry/deliveryqueue"
 )
 
-// Commands are in the order in which a delivery meets them.
+// Commands are in the order in which they are used for a delivery.
 var Commands = []cli.Command{
 	newEnqueue, newWork, newList, newStats, newEndpoints, newPause, newResume, newRedrive, newCancel,
 }
 
-// A command has the flags of all commands; each has its own part of them.
+// A command has the flags of all commands. Each command uses a part of them.
 type command struct {
 	term.Streams
 	name    string // with that of the program

@@ -47,8 +47,8 @@ func newDB(t *testing.T) string {
 // atOnce is a policy of two retries without pauses.
 const atOnce = `{"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2}}`
 
-// A hook is an endpoint. Its responses depend on the path: /ok, /gone and
-// /broken always have the same, and the first to /flaky is a failure.
+// A hook is an endpoint. Its responses depend on the path: those of /ok, /gone and
+// /broken are always the same, and the first response of /flaky is a failure.
 type hook struct {
 	*httptest.Server
 	mu       sync.Mutex // guards the fields below

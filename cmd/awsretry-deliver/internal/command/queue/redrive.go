@@ -13,7 +13,7 @@ import (
 	"example.com/awsretry/deliveryqueue"
 )
 
-// redrive has the dead letters that the flags select delivered again.
+// redrive makes the dead letters that the flags select wait for delivery again.
 func (c *command) redrive(ctx context.Context, args []string) error {
 	filter, err := c.filter.filter(args, time.Now())
 	if err != nil {
@@ -71,7 +71,7 @@ func unlessFaults(err error, faults int) error {
 	return err
 }
 
-// checkIDs reports the IDs that no delivery has and, unless want is "", those of
+// checkIDs reports the IDs that do not exist and, unless want is "", those of
 // deliveries in another state. It returns how many it reported.
 func (c *command) checkIDs(
 	ctx context.Context, q *deliveryqueue.Queue, ids []int64, want deliveryqueue.State,

@@ -28,8 +28,8 @@ type report struct {
 	retries   int
 }
 
-// reportColumns are wide enough for any attempt: a line is printed as soon as
-// the attempt was made.
+// reportColumns are wide enough for any attempt, because a line is printed as soon
+// as the attempt was made.
 var reportColumns = []term.Column{
 	{Title: "AT (UTC)", Width: len(time.DateTime), Spare: 4},
 	{Title: "METHOD", Width: 6, Spare: 2},
@@ -50,7 +50,7 @@ func newReport(c *command, config deliveryqueue.Config, stop context.CancelCause
 	return r
 }
 
-// begin prints what the store has, and how it is worked.
+// begin prints the contents of the store, and how the deliveries are attempted.
 func (r *report) begin(s deliveryqueue.Stats) {
 	if r.JSON != nil {
 		return
@@ -63,7 +63,7 @@ func (r *report) begin(s deliveryqueue.Stats) {
 	})
 }
 
-// summary says how many deliveries there are that have not ended well.
+// summary returns how many deliveries have not succeeded.
 func summary(s deliveryqueue.Stats) string {
 	text := printer.Grouped(s.Waiting) + " waiting"
 	if s.Running > 0 {
@@ -72,8 +72,7 @@ func summary(s deliveryqueue.Stats) string {
 	return text + ", " + printer.Plural(s.Dead, "dead letter", "")
 }
 
-// progress shows in the bar how many deliveries have ended, and how many there
-// are.
+// progress shows in the bar how many deliveries have ended, and their total.
 func (r *report) progress(s deliveryqueue.Stats) {
 	r.Do(func() {
 		ended := r.delivered + r.dead
@@ -130,9 +129,9 @@ func (r *report) row(a awsretry.Attempt) {
 	)
 }
 
-// end reports the results of the work, and returns the error with the
-// exit status. why is why the work ended, and err that of Run and of counting
-// what is left: after is nil if that failed.
+// end reports the results of the work, and returns the error with the exit status.
+// why is why the work ended. err is the error of Run, or of counting what is left;
+// if the latter failed, after is nil.
 func (r *report) end(why error, before deliveryqueue.Stats, after *deliveryqueue.Stats, err error) error {
 	untilEmpty := r.command.work.untilEmpty
 	interrupted := untilEmpty && !errors.Is(why, errEmpty)

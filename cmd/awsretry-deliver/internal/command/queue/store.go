@@ -21,8 +21,8 @@ import (
 // locked it, and a host may not respond.
 const openTimeout = 30 * time.Second
 
-// open opens the store. Only with create may it be a file that does not exist:
-// its name may be misspelled.
+// open opens the store. Without create, a file must exist, because its name may be
+// misspelled.
 func (c *command) open(ctx context.Context, create bool, config deliveryqueue.Config) (*deliveryqueue.Queue, error) {
 	if err := checkStore(c.db.Value, create); err != nil {
 		return nil, err
@@ -60,8 +60,8 @@ func (c *command) done(text string) error {
 	return nil
 }
 
-// checkStore returns an error for what is not the name of a store. It shows
-// what is left of a URL or a connection string without a password.
+// checkStore returns an error for text that is not the name of a store. The error
+// shows a URL or a connection string without its password.
 func checkStore(name string, create bool) error {
 	scheme, _, isURL := strings.Cut(name, "://")
 	lower := strings.ToLower(name)
@@ -142,8 +142,8 @@ func storeText(err error) string {
 	return oneLine(err)
 }
 
-// oneLine returns the text of an error without repeated lines. PostgreSQL's has
-// one for each address, and for each way to connect to it.
+// oneLine returns the text of an error without repeated lines. PostgreSQL's error
+// has one for each address, and for each way to connect to it.
 func oneLine(err error) string {
 	var lines []string
 	for line := range strings.Lines(err.Error()) {

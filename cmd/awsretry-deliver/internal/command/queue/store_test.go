@@ -11,7 +11,7 @@ import (
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-// execute changes a store as nothing but another program does.
+// execute changes a store as only another program would.
 func execute(t *testing.T, db, statement string) {
 	t.Helper()
 	store := clitest.Must[*sql.DB](t)(sql.Open("sqlite", db))
@@ -19,7 +19,7 @@ func execute(t *testing.T, db, statement string) {
 	clitest.Must[sql.Result](t)(store.ExecContext(t.Context(), statement))
 }
 
-// A store that a newer program has made is an error of one line for every command.
+// A store of a newer program is an error of one line for every command.
 func TestStoreCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
@@ -28,7 +28,7 @@ func TestStoreCannotBeUsed(t *testing.T) {
 	clitest.Shell{}.Transcript(t, "newer.txt", map[string]string{"DB": db}, Commands...)
 }
 
-// A coded is an error as the SQLite driver has them.
+// A coded is an error like those of the SQLite driver.
 type coded int
 
 func (c coded) Error() string { return fmt.Sprintf("no words (%d)", int(c)) }

@@ -11,7 +11,7 @@ import (
 	"example.com/awsretry/deliveryqueue/webhook"
 )
 
-// workFlags are those of the command work.
+// workFlags are the flags of the command work.
 type workFlags struct {
 	workers        cli.Number
 	perEndpoint    cli.Number
@@ -29,8 +29,7 @@ const (
 	defaultStop           = 5 * time.Second // in addition to the time of an attempt
 )
 
-// config returns the configuration. It fills in the defaults that the report
-// names.
+// config returns the configuration. It sets the defaults that the report names.
 func (f *workFlags) config() deliveryqueue.Config {
 	config := deliveryqueue.Config{
 		Workers:        f.workers.Value,
@@ -64,8 +63,8 @@ var (
 // for the progress bar.
 const countInterval = 500 * time.Millisecond
 
-// countRest is how many times as long as the counting of the deliveries took the
-// next one is put off.
+// countRest is the time until the deliveries are counted again, as a multiple of
+// the time that counting them took.
 const countRest = 20
 
 // countTimeout is how long counting what is left may take.
@@ -73,8 +72,8 @@ const countTimeout = 5 * time.Second
 
 func (c *command) runWork(ctx context.Context, _ []string) error {
 	// SIGPIPE or SIGHUP would end the process in the middle of attempts, which
-	// would then be made again. SIGPIPE cannot end ctx, because connections
-	// raise it too.
+	// would then be repeated. SIGPIPE cannot end ctx, because connections raise it,
+	// too.
 	defer cli.IgnorePipe()()
 	ctx, stopHangup := cli.NotifyHangup(ctx)
 	defer stopHangup()
@@ -121,8 +120,8 @@ func (c *command) left(ctx context.Context, q *deliveryqueue.Queue) (*deliveryqu
 	return &s, nil
 }
 
-// count counts the deliveries until ctx ends, for the bar, and looks whether any
-// are left, for --until-empty, which it stops.
+// count counts the deliveries for the bar until ctx ends. With --until-empty, it
+// stops the work when none are left.
 func (c *command) count(
 	ctx context.Context, q *deliveryqueue.Queue, report *report, stop context.CancelCauseFunc,
 ) {

@@ -13,8 +13,7 @@ import (
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-// One of each kind goes all the ways: delivered, retried, dead, listed,
-// redriven, canceled.
+// Deliveries of each kind: delivered, retried, dead, listed, redriven, canceled.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	h, db, policy := newHook(t), newDB(t), clitest.File(t, "policy.json", atOnce)

@@ -73,8 +73,8 @@ func (pic *picture) single() {
 	})
 }
 
-// compare shows all functions, and the phases that are the same for all of them
-// once.
+// compare shows all functions. It shows the phases that are the same for all of
+// them once.
 func (pic *picture) compare() {
 	styles := map[delivery.BackoffFunction]*series{
 		delivery.Linear:      newSeries("linear", blue, draw.CircleGlyph{}),
@@ -186,7 +186,7 @@ func (pic *picture) draw(canvas vg.CanvasSizer) {
 	p.Draw(area)
 }
 
-// legend draws one row along the upper edge, where no curve gets in its way.
+// legend draws one row along the upper edge, where there are no curves.
 func (pic *picture) legend(c draw.Canvas, style text.Style) {
 	style.YAlign = draw.YCenter
 	const gap, between = 6, 20

@@ -19,7 +19,7 @@ func svgOf(t *testing.T, policy string, args ...string) string {
 	return got.Out
 }
 
-// The committed picture shows what the committed policy leads to.
+// The committed picture is drawn from the committed policy.
 func TestPictureIsCurrent(t *testing.T) {
 	committed := clitest.Must[[]byte](t)(os.ReadFile("../../../../../docs/pictures/schedule.svg"))
 	if string(committed) != svgOf(t, "", "--compare", example) {
@@ -27,8 +27,8 @@ func TestPictureIsCurrent(t *testing.T) {
 	}
 }
 
-// Every pause has its mark, and so has the legend. TestPictureIsCurrent shows that
-// the marks are in their places.
+// Every pause has a mark, and so has the legend. TestPictureIsCurrent checks where
+// the marks are.
 func TestPictureMarks(t *testing.T) {
 	for _, c := range []struct {
 		args  string

@@ -39,7 +39,7 @@ type phase struct {
 	retries int
 }
 
-// A run is retries of one phase in a row that follow equal pauses.
+// A run is consecutive retries of one phase that follow equal pauses.
 type run struct {
 	first, last int // retry, from 1
 	phase       string

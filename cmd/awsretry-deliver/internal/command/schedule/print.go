@@ -63,7 +63,7 @@ func (r *report) otherRules() {
 }
 
 // table prints rows under a header. It iterates over the rows twice, for their
-// widths and to print them, so that a long table takes no memory.
+// widths and to print them, so that a long table needs no memory.
 func (r *report) table(columns []term.Column, rows iter.Seq[[]string]) {
 	r.Table.Columns = columns
 	r.Table.Fit(rows)
@@ -100,8 +100,8 @@ func (r *report) phases() {
 	r.table(columns, slices.Values(rows))
 }
 
-// pauses prints the pauses of the one function, and the time that has passed
-// after each.
+// pauses prints the pauses of the only function, and the time that has passed after
+// each.
 func (r *report) pauses() {
 	decimals := r.plan.decimals()
 	columns := []term.Column{
@@ -188,8 +188,8 @@ func retryNumbers(line run) string {
 	return strconv.Itoa(line.first) + "–" + strconv.Itoa(line.last)
 }
 
-// pauseText returns a pause in seconds, so that the pauses of a column compare
-// at a glance.
+// pauseText returns a pause in seconds, so that the pauses of a column can be
+// compared at a glance.
 func pauseText(d time.Duration, decimals int) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', decimals, 64) + "s"
 }

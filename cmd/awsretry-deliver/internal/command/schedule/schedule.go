@@ -1,5 +1,5 @@
-// Package schedule is the command awsretry-deliver schedule, which prints and draws
-// when a delivery policy retries.
+// Package schedule implements the command awsretry-deliver schedule, which prints
+// and draws when a delivery policy retries.
 package schedule
 
 import (
@@ -70,7 +70,7 @@ func (c *command) run(ctx context.Context, path string) error {
 	return w.Flush()
 }
 
-// draw draws the picture, if there is to be one.
+// draw draws the picture, if one is requested.
 func (c *command) draw(ctx context.Context, p *plan) error {
 	if c.svg.Value == "" {
 		return nil

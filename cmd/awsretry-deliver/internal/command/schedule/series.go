@@ -47,8 +47,8 @@ func (s *series) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// The colors are of M. Okabe and K. Ito, "Color Universal Design": color-blind
-// readers can tell them apart. Each series has its own shape, too.
+// The colors are from M. Okabe and K. Ito, "Color Universal Design": color-blind
+// readers can distinguish them. Each series also has its own shape.
 var (
 	blue       = color.RGBA{0x00, 0x72, 0xB2, 0xFF}
 	vermillion = color.RGBA{0xD5, 0x5E, 0x00, 0xFF}

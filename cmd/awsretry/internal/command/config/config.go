@@ -1,5 +1,5 @@
-// Package config is the command awsretry config, which prints the settings in
-// force.
+// Package config implements the command awsretry config, which prints the settings
+// in force.
 package config
 
 import (
@@ -59,8 +59,8 @@ leads to a warning.`,
 	return cmd
 }
 
-// A row is a setting in force. Its name is that of the shared config file, if
-// the file has one for it.
+// A row is a setting in force. Its name is the name in the shared config file, if
+// the setting has one.
 type row struct {
 	name  string
 	value any

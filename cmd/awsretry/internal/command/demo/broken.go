@@ -13,8 +13,8 @@ const (
 	brokenAfter = 1_200_000 // bytes of a response
 )
 
-// broken serves an object whose ETag is strong, and breaks off each response
-// that has more than brokenAfter bytes of it.
+// broken serves an object with a strong ETag, and breaks off each response that has
+// more than brokenAfter bytes of it.
 func (s *server) broken(w http.ResponseWriter, r *http.Request) {
 	s.count(r)
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -23,8 +23,8 @@ func (s *server) broken(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(&breakingWriter{w, brokenAfter}, r, "", time.Time{}, bytes.NewReader(object))
 }
 
-// A breakingWriter fails when nothing is left of the bytes that it may write. The
-// server then closes the connection, because the body is not complete.
+// A breakingWriter fails after a number of bytes. The server then closes the
+// connection, because the body is not complete.
 type breakingWriter struct {
 	http.ResponseWriter
 	left int

@@ -1,5 +1,5 @@
-// Package demo is the command awsretry demo, which shows the library working
-// against a server that fails on purpose.
+// Package demo implements the command awsretry demo, which shows the library with a
+// server that fails on purpose.
 package demo
 
 import (
@@ -68,7 +68,7 @@ func run(ctx context.Context, s term.Streams) error {
 	return show(ctx, s, server, base)
 }
 
-// A demo is one showing.
+// A demo is one run of the demo.
 type demo struct {
 	*printer.Printer
 	ctx     context.Context
@@ -120,8 +120,8 @@ func show(ctx context.Context, s term.Streams, server *server, base http.RoundTr
 // row prints a line of a table, which ends at the terminal's edge.
 func (d *demo) row(format string, args ...any) { d.Table.Line(fmt.Sprintf(format, args...)) }
 
-// scene begins a scene. The text after its title says what is going to happen,
-// not its outcome.
+// scene begins a scene. The text after its title describes what will happen, not
+// its outcome.
 func (d *demo) scene(title, about string) {
 	d.scenes++
 	d.Say("\n%s", d.Palette.Bold(fmt.Sprintf("%d. %s", d.scenes, title)))
@@ -131,7 +131,7 @@ func (d *demo) scene(title, about string) {
 	d.Say("")
 }
 
-// check prints what happened, and whether that is what the scene is to show.
+// check prints what happened, and whether it is what the scene should show.
 func (d *demo) check(holds bool, happened string) {
 	d.checks++
 	mark := d.Palette.Good("✓")

@@ -22,7 +22,7 @@ type request struct {
 	shown        bool // with a table of its attempts
 }
 
-// An outcome is that of a request.
+// An outcome is the outcome of a request.
 type outcome struct {
 	status   int // 0: no response
 	attempts int

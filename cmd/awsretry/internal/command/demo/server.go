@@ -47,7 +47,7 @@ const (
 	uploadLimit = 1 << 20 // bytes that the server reads of the first /upload
 )
 
-// paths are the paths that --serve offers.
+// paths are the paths that --serve shows.
 var paths = []struct{ path, about string }{
 	{"/flaky", "resets the connection, responds with 503, and then with 200; and so on"},
 	{"/busy", "throttles every other request, with status 400 and an error code"},
@@ -117,8 +117,8 @@ func (s *server) add(u upload) {
 	s.uploads = append(s.uploads, u)
 }
 
-// flaky resets the connection of the first request, responds to the second with
-// 503 and to the third with 200, and begins again.
+// flaky resets the connection of the first request, responds to the second with 503
+// and to the third with 200, and starts over.
 func (s *server) flaky(w http.ResponseWriter, r *http.Request) {
 	switch s.count(r) % 3 {
 	case 1:
@@ -137,7 +137,7 @@ func (s *server) invalid(w http.ResponseWriter, r *http.Request) {
 		`{"__type":"com.amazon.coral.validate#ValidationException"}`)
 }
 
-// busy throttles every other request with the status of a bad request.
+// busy throttles every other request with status 400.
 func (s *server) busy(w http.ResponseWriter, r *http.Request) {
 	if s.count(r)%2 == 1 {
 		respond(w, http.StatusBadRequest, "application/x-amz-json-1.0",
@@ -148,7 +148,7 @@ func (s *server) busy(w http.ResponseWriter, r *http.Request) {
 }
 
 // upload reads bodies. It reads a part of the first /upload and resets the
-// connection; it reads the first /stream whole, and responds with 503.
+// connection; it reads all of the first /stream, and responds with 503.
 func (s *server) upload(w http.ResponseWriter, r *http.Request) {
 	first := s.count(r) == 1
 	var (
@@ -203,8 +203,8 @@ func respond(w http.ResponseWriter, status int, contentType, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// reset ends the connection as a machine does that crashes: without a response,
-// and with a TCP reset.
+// reset ends the connection like a crashed machine: without a response, and with a
+// TCP reset.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

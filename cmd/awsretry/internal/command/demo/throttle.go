@@ -11,7 +11,7 @@ import (
 	"example.com/awsretry"
 )
 
-// How many seconds the scene sends. On a busy machine, adaptive mode may need
+// For how many seconds the scene sends. On a busy machine, adaptive mode may need
 // more than usual.
 const (
 	standardSeconds     = 1
@@ -20,8 +20,8 @@ const (
 	settledSeconds      = 3 // the last ones, which the checks are about
 )
 
-// throttledService shows what adaptive mode does with a service that admits
-// fewer requests than its callers send.
+// throttledService shows adaptive mode with a service that admits fewer requests
+// than its callers send.
 func (d *demo) throttledService() error {
 	const callers = 16
 	d.scene("Adaptive mode finds a throttled service's rate", fmt.Sprintf(
@@ -125,7 +125,7 @@ func (d *demo) load(t *awsretry.Transport, callers int, done func(seconds) bool)
 // tableCounts returns the counts of all requests to /table until now.
 func (s *server) tableCounts() second { return second{s.admitted.Load(), s.throttled.Load()} }
 
-// call sends one request after the other until ctx ends.
+// call sends one request after another until ctx ends.
 func (d *demo) call(ctx context.Context, t *awsretry.Transport) error {
 	client := http.Client{Transport: t}
 	for ctx.Err() == nil {

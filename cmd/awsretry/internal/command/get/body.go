@@ -15,9 +15,9 @@ import (
 	"example.com/awsretry/cmd/internal/term"
 )
 
-// writeBody writes the body of the response, and returns the error with the
-// exit status of the request. With a download, the report on a good response
-// comes after its body.
+// writeBody writes the body of the response, and returns the error with the exit
+// status of the request. With a download, the report on a good response follows its
+// body.
 func (c *command) writeBody(ctx context.Context, resp *http.Response, out *files.Output, report *report,
 	d *download, parts *partials, ended ending) error {
 	success := report.last.Class == awsretry.Success
@@ -109,8 +109,8 @@ func (c *command) copyBody(ctx context.Context, resp *http.Response, out *files.
 	return size, err
 }
 
-// A bodyReader marks the errors of reading a body, which otherwise could be taken
-// for those of writing it.
+// A bodyReader marks the errors of reading a body, which otherwise could be
+// mistaken for those of writing it.
 type bodyReader struct{ io.Reader }
 
 func (b bodyReader) Read(p []byte) (int, error) {

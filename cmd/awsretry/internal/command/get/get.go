@@ -1,4 +1,4 @@
-// Package get is the command awsretry get, which sends one request.
+// Package get implements the command awsretry get, which sends one request.
 package get
 
 import (
@@ -124,9 +124,9 @@ func (c *command) run(ctx context.Context, address string) error {
 	return c.writeBody(ctx, resp, out, report, d, &parts, ended)
 }
 
-// send sends the request, for all of the body or for what a file of an earlier
-// get lacks. If the service does not have the rest of that file, send asks for
-// all.
+// send sends the request, for all of the body or for the rest of the file of an
+// earlier get. If the service does not have that rest, send requests all of the
+// body.
 func (c *command) send(transport *awsretry.Transport, req *http.Request, parts *partials,
 	report *report) (*http.Response, error) {
 	if parts.path == "" {
@@ -169,7 +169,7 @@ func unsent(ctx context.Context, err error) error {
 	return err
 }
 
-// An ending knows the contexts that end a request early.
+// An ending has the contexts that end a request early.
 type ending struct {
 	interrupted context.Context // ends with Ctrl-C
 	timeout     context.Context // ends also with --timeout
@@ -185,8 +185,8 @@ func (c *command) withTimeout(ctx context.Context) (context.Context, ending, con
 	return limited, ending{ctx, limited}, cancel
 }
 
-// explain returns err. If the request was ended early, the error tells the user
-// so in place of what the end led to.
+// explain returns err. If the request was ended early, it returns an error that
+// says so instead of the consequence.
 func (e ending) explain(err error) error {
 	switch {
 	case e.interrupted.Err() != nil:

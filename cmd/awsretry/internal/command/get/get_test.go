@@ -18,8 +18,8 @@ func quick(args ...string) []string {
 	return append([]string{"get", "--base-delay", "1ms", "--max-delay", "2ms"}, args...)
 }
 
-// What get prints: the settings, which are in force, each attempt, the outcome,
-// why there is no further attempt, and what helps.
+// get prints the settings in force, each attempt, the outcome, why there is no
+// further attempt, and what helps.
 func TestTranscript(t *testing.T) {
 	reply := func(status int, body string, header ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -78,8 +78,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestTranscript finds no colors where there is no terminal, and package term tests
-// what else decides.
+// TestTranscript finds no colors without a terminal, and package term tests what
+// else determines them.
 func TestPalette(t *testing.T) {
 	s := clitest.Start(t, clitest.Unavailable, clitest.Throttling)
 	got := clitest.Shell{Terminals: []string{"stderr"}}.Run(t, New, quick("--max-attempts", "2", s.URL)...)
@@ -105,7 +105,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// On a terminal, hostile is shown as harmless. Package term tests more of it.
+// A terminal shows harmless for hostile. Package term tests more cases.
 const hostile, harmless = "\x1b[31mred\x07 \x9b2J tab\there\r\n", "\uFFFD[31mred\uFFFD \uFFFD2J tab\there\n"
 
 // No control character from a server reaches a terminal, whether in the body or

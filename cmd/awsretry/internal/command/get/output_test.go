@@ -14,7 +14,7 @@ import (
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-// Nothing but a whole 2xx replaces a file.
+// Only a complete 2xx response replaces a file.
 func TestOutput(t *testing.T) {
 	shorter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
@@ -88,8 +88,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A folder with the file and nothing else, apart from what is left of the object
-// for the next get.
+// A folder has only the file, apart from what is left of the object for the next
+// get.
 func wantFile(t *testing.T, path, want string, left int) {
 	t.Helper()
 	if content := clitest.Must[[]byte](t)(os.ReadFile(path)); string(content) != want {

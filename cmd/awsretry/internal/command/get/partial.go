@@ -15,14 +15,14 @@ import (
 	"example.com/awsretry/internal/byterange"
 )
 
-// partials are the files that earlier gets of a URL have left for an output
-// file: the beginning of a body that broke off for good. The name of such a file
-// has the ETag, so that the bytes and their version cannot be mistaken:
+// partials are the files that earlier gets of a URL have left for an output file:
+// the beginning of a body that broke off for good. The name of such a file has the
+// ETag, so that the version of the bytes is certain:
 //
 //	FILE.<hash of the URL>.<ETag in base64url>.part
 //
-// A get copies such a file and never writes into it. The zero partials have no
-// files and leave none.
+// A get copies such a file and never writes to it. The zero partials have no files
+// and leave none.
 type partials struct {
 	prefix string // of the paths
 	etag   string // of the file that is continued
@@ -54,8 +54,8 @@ func findPartials(out *files.Output, req *http.Request) partials {
 	return p
 }
 
-// sizeOf returns the size of the file at path, 0 if it cannot be continued. In a
-// folder that others can write to, a link or a file of theirs may have its name.
+// sizeOf returns the size of the file at path, or 0 if it cannot be continued: in a
+// folder that others can write to, its name may be that of their link or file.
 func sizeOf(path string) int64 {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() || !ownedByUser(info) {
@@ -83,21 +83,21 @@ func (p *partials) all() map[string]string {
 	return found
 }
 
-// ask makes the request one for what the file lacks.
+// ask makes the request one for the rest of the file.
 func (p *partials) ask(req *http.Request) {
 	req.Header.Set("Range", fmt.Sprintf("bytes=%d-", p.size))
 	req.Header.Set("If-Range", p.etag)
 }
 
-// continuedBy reports whether the response has what the file lacks.
+// continuedBy reports whether the response has the rest of the file.
 func (p *partials) continuedBy(req *http.Request, resp *http.Response) bool {
 	part, why := byterange.Resumable(req, resp)
 	return why == "" && resp.StatusCode == http.StatusPartialContent && part.First == p.size && part.Open &&
 		resp.Header.Get("Etag") == p.etag && resp.Header.Get("Content-Encoding") == ""
 }
 
-// drop makes the request one for all of the body. The file stays until a get
-// has that.
+// drop makes the request one for all of the body. The file is kept until a get has
+// all of it.
 func (p *partials) drop(req *http.Request) {
 	p.path, p.etag, p.size = "", "", 0
 	req.Header.Del("Range")
@@ -122,8 +122,8 @@ func (p *partials) copyTo(w io.Writer) error {
 }
 
 // leave leaves what out has of the body of resp, size bytes, for the next get,
-// unless an earlier get has left more of that version. It returns where that is,
-// "" if it is not possible.
+// unless an earlier get has left more of that version. It returns the path of the
+// file, or "" if that is impossible.
 func (p *partials) leave(out *files.Output, resp *http.Response, size int64) (path string) {
 	_, why := byterange.Resumable(resp.Request, resp)
 	if p.prefix == "" || why != "" || resp.Header.Get("Content-Encoding") != "" {

@@ -15,8 +15,8 @@ import (
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-// newPipe makes a named pipe. At the end of the test, opens that wait for the
-// other end return.
+// newPipe creates a named pipe. At the end of the test, calls of open that wait for
+// the other end return.
 func newPipe(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")
@@ -31,8 +31,8 @@ func newPipe(t *testing.T) string {
 	return path
 }
 
-// Opening a named pipe waits for its other end, but not longer than the command
-// runs.
+// Opening a named pipe waits for its other end, but not after the command has
+// ended.
 func TestInterruptedAtPipe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -45,7 +45,7 @@ func TestInterruptedAtPipe(t *testing.T) {
 	}
 }
 
-// A pipe gets the body of a failure too: there is no file to preserve.
+// A pipe also gets the body of a failure: there is no file to preserve.
 func TestPipes(t *testing.T) {
 	in, out := newPipe(t), newPipe(t)
 	go os.WriteFile(in, []byte("through a pipe"), 0)

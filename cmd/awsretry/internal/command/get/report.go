@@ -88,7 +88,7 @@ func (r *report) observe(a awsretry.Attempt) {
 	r.observed(a)
 }
 
-// more returns what the line of an attempt has beside its record.
+// more returns what the line of an attempt has in addition to its record.
 func (r *report) more(a awsretry.Attempt) (attrs []slog.Attr) {
 	if a.Response != nil {
 		if to := attempts.Location(a.Response); to != "" {
@@ -119,7 +119,7 @@ func (r *report) broke(offset, total int64, err error) {
 	fmt.Fprintf(r.Err, "     %s\n", r.Palette.Warn("broke off at "+at+": "+why))
 }
 
-// continues reports that the body continues with what an earlier get has left.
+// continues reports that the body continues the file of an earlier get.
 func (r *report) continues(offset int64) {
 	if !r.Object(map[string]any{"continues_at_bytes": offset}) {
 		fmt.Fprintf(r.Err, "     continues at %s, where an earlier get has ended\n", humanize.Bytes(uint64(offset)))
@@ -186,7 +186,7 @@ func (r *report) after(number int) string {
 	return fmt.Sprintf(" after %s, %s", english.Plural(number, "attempt", ""), term.Duration(time.Since(r.start)))
 }
 
-// brokenBody returns what broke a body off, and why no attempt continues it.
+// brokenBody returns why a body broke off, and why no attempt continues it.
 func (r *report) brokenBody(err error) (why string, cause error) {
 	var e *awsretry.Error
 	if _, isEnded := asEnded(err); isEnded || !errors.As(err, &e) {
@@ -225,7 +225,7 @@ func (r *report) notSaved(path string) {
 }
 
 // complete reports the size of the body, the file that has it, "" for standard
-// output, and what d has seen. Without a file and a d there is nothing to say.
+// output, and what d has seen. Without a file and a d it reports nothing.
 func (r *report) complete(path string, size int64, d *download) {
 	text := english.Plural(int(size), "byte", "")
 	if path != "" {

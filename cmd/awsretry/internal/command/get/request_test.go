@@ -49,7 +49,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Every way to give a body gives each attempt the same bytes.
+// However the body is given, each attempt gets the same bytes.
 func TestBody(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 2<<20/16) // longer than what is buffered of a stream
 	short := long[:100_000]

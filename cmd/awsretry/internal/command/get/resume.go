@@ -12,11 +12,11 @@ import (
 	"example.com/awsretry/internal/byterange"
 )
 
-// A download follows a response body that continues when it breaks off. All of
+// A download follows a response body that is continued when it breaks off. All of
 // it runs in the goroutine that reads the body. A nil download does nothing.
 type download struct {
 	report  *report
-	reading bool  // the last attempt was a success: what comes next continues its body
+	reading bool  // the last attempt was a success: the next one continues its body
 	total   int64 // bytes of the body; -1: unknown, or a part of the object
 	breaks  int
 	bar     *progressbar.ProgressBar // nil: none
@@ -38,7 +38,7 @@ func follow(t *awsretry.Transport, r *report) *download {
 	return d
 }
 
-// classified learns that the body broke off: no observer sees that, but it is
+// classified detects that the body broke off: no observer sees it, but it is
 // classified as the failure of an attempt that was a success before.
 func (d *download) classified(a *awsretry.Attempt, class awsretry.Class) {
 	if d.reading && a.Err != nil {
@@ -79,7 +79,7 @@ func (d *download) body(resp *http.Response, toFile bool) io.Reader {
 	return io.TeeReader(resp.Body, quiet{d.bar})
 }
 
-// A quiet writer drops its errors: a terminal that has gone does not end a
+// A quiet writer drops its errors: a terminal that was closed does not end a
 // download.
 type quiet struct{ io.Writer }
 

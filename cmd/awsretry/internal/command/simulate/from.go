@@ -69,7 +69,7 @@ func (c *command) runFrom(ctx context.Context, given func(flag string) bool, typ
 	return c.run(ctx, of, typed)
 }
 
-// same reports whether two names are of one file.
+// same reports whether two names refer to one file.
 func same(a, b string) bool {
 	first, err := os.Stat(a)
 	if err != nil {
@@ -79,7 +79,7 @@ func same(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// known returns what the flags say of the log.
+// known returns what the flags define about the log.
 func (c *command) known() (traffic.Known, error) {
 	known := traffic.Known{Callers: c.callers.Value, Timeout: time.Duration(c.timeout)}
 	if c.present.Value != "" {

@@ -73,8 +73,8 @@ func TestFromWithFlags(t *testing.T) {
 	}
 }
 
-// What is known changes the scenario, and the exit status says if the simulation
-// does not reproduce the log.
+// Known values change the scenario, and the exit status shows whether the
+// simulation reproduces the log.
 func TestFromKnown(t *testing.T) {
 	for args, want := range map[string]string{
 		"--present naive --settings none":                                 "The simulation DOES NOT REPRODUCE this log: ",
@@ -89,7 +89,7 @@ func TestFromKnown(t *testing.T) {
 	}
 }
 
-// A log is not overwritten by the scenario that is made of it.
+// A log is not overwritten with the scenario that is made from it.
 func TestFromAndWriteOneFile(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "service.log")
 	if err := os.WriteFile(log, []byte("{}"), 0o600); err != nil {

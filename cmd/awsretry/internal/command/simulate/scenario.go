@@ -15,8 +15,7 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// scenario returns the scenario of a name or a file, as the given flags change
-// it.
+// scenario returns the scenario of a name or a file, changed by the given flags.
 func (c *command) scenario(name string, given func(flag string) bool) (scenario.Scenario, error) {
 	read := scenario.Read
 	if slices.Contains(scenario.Names(), name) {
@@ -33,8 +32,8 @@ func (c *command) scenario(name string, given func(flag string) bool) (scenario.
 	return c.changed(s, 0, given)
 }
 
-// changed returns the scenario as the given flags change it. Its first settings
-// stay, as many as it says.
+// changed returns the scenario changed by the given flags. It keeps the given
+// number of first settings.
 func (c *command) changed(s scenario.Scenario, stay int, given func(flag string) bool) (scenario.Scenario, error) {
 	if given("settings") {
 		s.Settings = slices.Clip(s.Settings[:stay])
@@ -85,8 +84,7 @@ func (c *command) changed(s scenario.Scenario, stay int, given func(flag string)
 	return s, err
 }
 
-// setRate changes the rate of the calls, and how it changes over time in
-// proportion.
+// setRate changes the rate of the calls, and its changes over time in proportion.
 func setRate(s *scenario.Scenario, rate float64) {
 	if o := s.OverTime; o != nil {
 		changed := *o

@@ -1,5 +1,5 @@
-// Package simulate is the command awsretry simulate. The simulation itself is
-// package example.com/awsretry/simulate.
+// Package simulate implements the command awsretry simulate. The simulation itself
+// is in package example.com/awsretry/simulate.
 package simulate
 
 import (
@@ -138,7 +138,7 @@ func (c *command) printScenario(name string) error {
 	return cli.Failed(err)
 }
 
-// run simulates and writes what was asked for. typed is the command as it was
+// run simulates and writes the requested output. typed is the command as it was
 // typed.
 func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) error {
 	if slices.ContainsFunc(of.Settings, func(s scenario.Setting) bool { return s.Use == scenario.UseProfile }) {

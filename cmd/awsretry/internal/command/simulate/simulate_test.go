@@ -11,14 +11,14 @@ import (
 	"example.com/awsretry/cmd/internal/clitest"
 )
 
-// quick returns a command line that simulates little.
+// quick returns a command line with a short simulation.
 func quick(args ...string) []string {
 	const little = "simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,standard --seed 5"
 	return append(strings.Fields(little), args...)
 }
 
-// The table, on a terminal with a progress bar, and the picture and the report,
-// which replace old files when they are whole.
+// The table, with a progress bar on a terminal, and the picture and the report,
+// which replace old files when they are complete.
 func TestSimulate(t *testing.T) {
 	folder := t.TempDir()
 	picture, report := filepath.Join(folder, "out.svg"), clitest.File(t, "out.html", "old")
@@ -61,7 +61,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// A warning about a missing config file is of interest to profiles alone.
+// A warning about a missing config file is printed only for profiles.
 func TestProfile(t *testing.T) {
 	config := clitest.File(t, "config", "[profile ci]\nretry_mode = legacy\nmax_attempts = 1\n")
 	for _, c := range []struct {

@@ -32,7 +32,7 @@ func (r *rate) Set(s string) error {
 	return nil
 }
 
-// assignments are of paths in a scenario's file.
+// assignments have values for paths in a scenario's file.
 type assignments []string
 
 func (a *assignments) String() string { return strings.Join(*a, " ") }

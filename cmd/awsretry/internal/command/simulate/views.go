@@ -51,7 +51,7 @@ func (c *command) views(typed string) views {
 	return all
 }
 
-// checkReport returns an error if the report's name is not that of a page.
+// checkReport returns an error if the report's name is not the name of a page.
 func (c *command) checkReport() error {
 	switch strings.ToLower(filepath.Ext(c.report.Value)) {
 	case ".html", ".htm":
@@ -83,7 +83,7 @@ func (all views) write(r *engine.Result) error {
 	return nil
 }
 
-// keep puts the files into their places. If one fails, the others are kept.
+// keep moves the files into place. If one fails, the others are kept.
 func (all views) keep() error {
 	var first error
 	for _, v := range all {
@@ -102,8 +102,8 @@ func (all views) abandon() {
 	}
 }
 
-// typed returns the command as it can be typed in a shell, without what only
-// decides where the result goes.
+// typed returns the command as it can be typed in a shell, without the flags that
+// only determine where the result is written.
 func typed(cmd *cobra.Command, args []string) string {
 	words := []string{"awsretry", cmd.Name()}
 	for _, arg := range args {
@@ -121,7 +121,7 @@ func typed(cmd *cobra.Command, args []string) string {
 
 var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// quoted returns a word that a POSIX shell reads as the argument.
+// quoted returns the argument quoted for a POSIX shell.
 func quoted(arg string) string {
 	if plain.MatchString(arg) {
 		return arg

@@ -11,7 +11,7 @@ import (
 	"example.com/awsretry/cmd/internal/term"
 )
 
-// The report of a log says how far it can be trusted.
+// The report of a log shows how far it can be trusted.
 func TestReportOfALog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "out.html")
 	r := clitest.Shell{}.Run(t, New, "simulate", "--from", recordedLog, "--settings", "none", "--report", file)
@@ -22,7 +22,7 @@ func TestReportOfALog(t *testing.T) {
 	}
 }
 
-// The command in the report is one that a shell reads as it was typed.
+// A shell reads the command in the report as it was typed.
 func TestTyped(t *testing.T) {
 	for _, c := range []struct {
 		args []string
