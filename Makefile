@@ -3,16 +3,24 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
-# What make check tests and make test does not: their SDKs and libraries take three minutes of processor time to compile,
-# as much as half of what make test compiles.
+# What make check tests and make test does not, because what is compiled for it alone takes minutes of processor time: here
+# the SDKs and libraries of others that nothing else needs, in SDKS those of the modules that all other targets have, and
+# in deliveryqueue the OpenTelemetry SDK of a package.
 APART := bench retryablehttp/users interop/clients
+SDKS := interop awssdk otelretry
+not_sdk = $$(go list ./... | grep -v deliveryqueue/otelqueue)
 # Every other folder with a go.mod but tools, whose tests make check runs: the root, those whose tests wait longest, and the others.
 LONGEST := deliveryqueue fleet interop simulate
 MODULES := . $(LONGEST) $(filter-out $(LONGEST) bench tools,$(patsubst %/go.mod,%,$(wildcard */go.mod cmd/*/go.mod)))
-TESTS := $(MODULES:%=test/%)
+TESTED := $(filter-out $(SDKS),$(MODULES))
+TESTS := $(TESTED:%=test/%)
 # make test leaves out of these what takes long, and make check runs them whole.
-LONG := interop retryablehttp simulate
-WHOLE := $(patsubst %,whole/%,$(LONG) $(APART))
+LONG := retryablehttp simulate
+WHOLE := $(patsubst %,whole/%,$(LONG) $(SDKS) $(APART))
+# The other tests that make test leaves to make check: they take a processor, or their package, for as long as all others do.
+LATER := TestAnnouncedLimits TestReadmeSetup TestInChromium TestLedgerIsFair TestSlowEndpoints TestDisableAfter TestChaos
+empty :=
+later = ^($(subst $(empty) $(empty),|,$(LATER)))$$
 # Of simulate, whose other tests take long enough, make check runs only those that -short leaves out or shortens.
 long_tests = awk '/^func Test/ {sub(/\(.*/, "", $$2); name = $$2} /testing\.Short\(\)/ {printf "%s^%s$$", n++ ? "|" : "", name}' $$(find . -name '*_test.go')
 # The race detector is for the modules that programs import. Everything would be compiled for it again: make race does that
@@ -41,24 +49,31 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Real requests against a failing service on loopback, in under 20 seconds
-	cd cmd/awsretry && go run ./demo
+	cd cmd/awsretry && $(FAST) go run ./demo
 
-test: needs ## The tests of every module (5 minutes the first time), but for the longest and what is apart; says first which it skips for want of a server
+test: needs ## The tests (4 minutes the first time), but for the longest and those of SDKs, which make check runs; says first which it skips for want of a server
 	@$(PARALLEL) $(TESTS)
 
-check: ## All else that CI runs: the race detector, linters, other platforms, API listing, layers, rules, pictures, long tests
+check: needs-check ## All else that CI runs: long tests and those of SDKs, race detector, linters, other platforms, API listing, layers, rules, pictures
 	@command -v "$$(go env CC)" >/dev/null || { echo "the race detector needs a C compiler, and $$(go env CC) is not in PATH: install gcc or clang"; exit 1; }
-	@$(PARALLEL) $(RACES) whole/interop whole/simulate whole/bench lint crossvet pictures-check
+	@$(PARALLEL) $(RACES) whole/interop later whole/simulate whole/awssdk whole/otelretry whole/bench lint crossvet pictures-check
 	@$(PARALLEL) whole/retryablehttp whole/retryablehttp/users whole/interop/clients release-check # whose uploads and builds would slow the others down
 
 lint: format $(LINTS) api-check layers mutate-check ## Of these only formatting, linters, API listing, layers and rules
 
 $(TESTS): test/%: compile/%
-	@echo "== go test $*"; cd $* && go test -vet=off $(if $(filter $(LONG),$*),-short) ./...
+	@echo "== go test $*"; cd $* && go test -vet=off $(if $(filter $(LONG),$*),-short) -skip '$(later)' $(not_sdk)
 
+$(SDKS:%=whole/%): whole/%: compile/%
+whole/bench: compile/interop # whose libraries it has too
 $(WHOLE): whole/%:
 	@cd $* && $(FAST) go list -export -deps -test ./... >/dev/null
 	@echo "== go test $*, also what takes long"; cd $* && go test -vet=off $(if $(filter simulate,$*),-run "$$($(long_tests))") ./...
+
+later:
+	@dirs=$$(grep -rlE --include='*_test.go' $(APART:%=--exclude-dir=%) $(SDKS:%=--exclude-dir=%) '^func ($(subst $(empty) $(empty),|,$(LATER)))\(' . | xargs -n 1 dirname | sort -u); \
+	for dir in $$dirs; do echo "== go test $$dir, what takes long"; (cd $$dir && go test -vet=off -run '$(later)' .); done
+	@echo "== go test deliveryqueue/otelqueue"; cd deliveryqueue && go test -vet=off ./otelqueue
 
 # What -short leaves out takes long and starts nothing at a time that other tests do not.
 race: ## The race detector for simulate and the command lines
@@ -69,27 +84,32 @@ $(RACES): race/%: compile-race/%
 
 # One module is compiled after the other, because two go commands at a time would both compile what the modules share.
 # The tests of those that are compiled run beside that.
-COMPILES := $(MODULES:%=compile/%)
+COMPILES := $(TESTED:%=compile/%) $(SDKS:%=compile/%)
 COMPILES_RACE := $(RACES:race/%=compile-race/%)
 before :=
-$(foreach m,$(MODULES),$(eval compile/$m: $(before:%=compile/%))$(eval before := $m))
+$(foreach m,$(TESTED),$(eval compile/$m: $(before:%=compile/%))$(eval before := $m))
+before :=
+$(foreach m,$(SDKS),$(eval compile/$m: $(before:%=compile/%))$(eval before := $m))
 before :=
 $(foreach m,$(RACES:race/%=%),$(eval compile-race/$m: $(before:%=compile-race/%))$(eval before := $m))
 
 $(COMPILES): compile/%:
-	@cd $* && $(FAST) go list -export -deps -test ./... >/dev/null
+	@cd $* && $(FAST) go list -export -deps -test $(not_sdk) >/dev/null
 
 $(COMPILES_RACE): compile-race/%:
 	@cd $* && $(FAST) go list -race -export -deps -test $(raced) >/dev/null
 
 needs: # Says before the work begins what is missing and what will be downloaded
-	@echo "make test downloads the Go modules that the go.mod files name, and the npm packages of interop/package-lock.json, unless they are there."
-	@for tool in node npm nginx haproxy; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is not in PATH, so the interop tests that need it do not run"; done
+	@echo "make test downloads the Go modules that the go.mod files name, unless they are there."
 	@command -v redis-server >/dev/null || command -v valkey-server >/dev/null || echo "SKIPPED: neither redis-server nor valkey-server is in PATH, so the tests of fleet that need one do not run"
-	@command -v promtool >/dev/null || echo "SKIPPED: promtool (Debian: prometheus) is not in PATH, so the alert rules and the dashboard are not checked"
-	@command -v chromium >/dev/null || echo "SKIPPED: chromium is not in PATH, so the tests of pages in a browser do not run"
 	@command -v pgbouncer >/dev/null || echo "SKIPPED: pgbouncer is not in PATH, so the test of deliveryqueue through it does not run"
 	@command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || echo "SKIPPED: postgres is neither in PATH nor in /usr/lib/postgresql, so the tests of deliveryqueue on PostgreSQL do not run"
+
+needs-check: needs
+	@echo "make check downloads the npm packages of interop/package-lock.json too."
+	@for tool in node npm nginx haproxy; do command -v $$tool >/dev/null || echo "SKIPPED: $$tool is not in PATH, so the interop tests that need it do not run"; done
+	@command -v promtool >/dev/null || echo "SKIPPED: promtool (Debian: prometheus) is not in PATH, so the alert rules and the dashboard are not checked"
+	@command -v chromium >/dev/null || echo "SKIPPED: chromium is not in PATH, so the tests of pages in a browser do not run"
 
 compat: ## The library on 32 bits, and on the oldest Go that it supports, which is downloaded (about 2 minutes)
 	@echo "== go test on linux/386"; GOARCH=386 go test -vet=off ./...
@@ -114,6 +134,8 @@ sdk-newest: ## The tests of awssdk with the newest AWS SDK and older ones, which
 format:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 
+# They would compile at the same time what the tests of SDKS do.
+$(SDKS:%=lint/%) lint/deliveryqueue: $(SDKS:%=compile/%)
 $(LINTS): lint/%: bin/lint
 	@echo "== lint $*"; cd $* && $(FAST) $(CURDIR)/bin/lint ./...
 
@@ -216,4 +238,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff
+.PHONY: help demo test check later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff

@@ -119,6 +119,9 @@ type config struct {
 
 // resolve returns the config. The first call makes it.
 func (t *Transport) resolve() (*config, error) {
+	if c := t.config.Load(); c != nil {
+		return c, nil
+	}
 	t.resolving.Lock()
 	defer t.resolving.Unlock()
 	if c := t.config.Load(); c != nil {

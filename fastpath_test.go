@@ -47,11 +47,12 @@ func TestFastPath(t *testing.T) {
 		for _, mode := range []Mode{Standard, Adaptive} {
 			t.Run(tt.name+", "+string(mode), func(t *testing.T) {
 				tr := &Transport{Base: tt.base, Mode: mode}
-				if _, err := tr.resolve(); err != nil {
-					t.Fatal(err)
+				config, err := tr.resolve()
+				if err != nil || !config.fastPathAllowed {
+					t.Fatalf("%v, or the fast path is not allowed", err)
 				}
 				var fast fastPath
-				fast.send(tr.config.Load(), tt.req)
+				fast.send(config, tt.req)
 				if fast.sent() != tt.want || (fast.own != nil) != tt.own {
 					t.Errorf("sent: %v, in a context of its own: %v", fast.sent(), fast.own != nil)
 				}

@@ -284,6 +284,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			}
 			return nil, err
 		}
+		return roundTrip(c, req, nil) // it joins a fleet before it is sent
 	}
 	var f fastPath
 	if c.fastPathAllowed {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/wait"
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
@@ -88,7 +89,7 @@ func (a *attemptError) decide(opErr error) error {
 	if a.delay, a.stop = loop.Decide(why); a.stop == "" {
 		return nil
 	}
-	sleep(ctx, a.delay)
+	wait.For(ctx, a.delay, nil)
 	return refusal(ctx, a.number, a.stop, ofAttempt(opErr))
 }
 

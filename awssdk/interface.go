@@ -8,6 +8,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/sdkloop"
+	"example.com/awsretry/internal/wait"
 )
 
 func release(error) error { return nil }
@@ -94,7 +95,7 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 	delay, stop := loop.Decide("")
 	if stop != "" {
 		if !r.loop.Load().header || !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
-			sleep(ctx, delay)
+			wait.For(ctx, delay, nil)
 		}
 		return nil, refusal(ctx, 1, stop, opErr)
 	}
@@ -143,17 +144,4 @@ func classify(loop decisions, resp *http.Response, err error) awsretry.Class {
 	}
 	loop.SetClass(class)
 	return class
-}
-
-// sleep sleeps for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

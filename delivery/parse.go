@@ -64,26 +64,19 @@ func ParseTopic(data []byte) (*TopicPolicy, error) {
 
 // UnmarshalJSON reads a policy within another document as strictly as [Parse].
 // By convention, null leaves the policy unchanged.
-func (p *Policy) UnmarshalJSON(data []byte) error {
-	if string(data) == "null" {
-		return nil
-	}
-	q, err := Parse(data)
-	if err == nil {
-		*p = *q
-	}
-	return err
-}
+func (p *Policy) UnmarshalJSON(data []byte) error { return unmarshal(p, data, Parse) }
 
 // UnmarshalJSON reads a policy within another document as strictly as
 // [ParseTopic]. By convention, null leaves the policy unchanged.
-func (t *TopicPolicy) UnmarshalJSON(data []byte) error {
+func (t *TopicPolicy) UnmarshalJSON(data []byte) error { return unmarshal(t, data, ParseTopic) }
+
+func unmarshal[T any](into *T, data []byte, parse func([]byte) (*T, error)) error {
 	if string(data) == "null" {
 		return nil
 	}
-	u, err := ParseTopic(data)
+	read, err := parse(data)
 	if err == nil {
-		*t = *u
+		*into = *read
 	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/awsretry/deliveryqueue/internal/storetest"
 	"example.com/awsretry/deliveryqueue/webhook"
 	"example.com/awsretry/internal/httpfake"
 )
@@ -31,7 +30,7 @@ func TestOwnFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			log := new(storetest.Buffer)
+			log := new(httpfake.Buffer)
 			q := must[*Queue](t)(Open(t.Context(), newSQLite(t), Config{
 				Base: tt.base, DisableAfter: time.Nanosecond, PollInterval: minPollInterval,
 				Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})),

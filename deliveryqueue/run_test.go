@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/awsretry/deliveryqueue/internal/storetest"
 	"example.com/awsretry/internal/httpfake"
 	"github.com/riverqueue/river/rivertype"
 )
@@ -51,7 +50,7 @@ func TestStopCutsOff(t *testing.T) {
 func TestRiverCommitsNothing(t *testing.T) {
 	t.Parallel()
 	q := open(t, newSQLite(t), Config{Workers: 1, Base: responses(503, 200, 404)})
-	var log storetest.Buffer
+	var log httpfake.Buffer
 	q.river = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{Policy: retries(t, 1)})
 	stop := start(t, q)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"example.com/awsretry/deliveryqueue/internal/storetest"
+	"example.com/awsretry/internal/httpfake"
 )
 
 // A store that is unavailable for a while loses no outcome, and Run reconnects.
@@ -177,7 +177,7 @@ func TestFileIsDeleted(t *testing.T) {
 	end := newEndpoint(t, 200)
 	for n, suffix := range []string{"", "-wal"} {
 		store := newSQLite(t)
-		var log storetest.Buffer
+		var log httpfake.Buffer
 		q := open(t, store, Config{})
 		q.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		q.timing.sweep = 20 * time.Millisecond
@@ -225,7 +225,7 @@ func TestLogIsKept(t *testing.T) {
 // A store that fails for long is logged, and so is its recovery. Without a Logger
 // these records go to slog.Default, and no others.
 func TestOutageIsLogged(t *testing.T) {
-	var log storetest.Buffer
+	var log httpfake.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)

@@ -15,7 +15,7 @@ local server = t[1] * 1000 + t[2] / 1000
 -- Fields that the script does not know are left alone.
 local texts = { 'format', 'epoch', 'settings', 'pacing', 'leader', 'said' }
 local numbers = {
-  'now', 'server', 'pacingAt', 'next', 'leaderUntil', 'rate', 'limit', 'trip', 'gate', 'saidAt',
+  'now', 'server', 'renewals', 'pacingAt', 'next', 'leaderUntil', 'rate', 'limit', 'trip', 'gate', 'saidAt',
   'sent', 'throttled', 'trips', 'tripsOf', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
   'tokens', 'spare', 'traffic', 'held', 'heldBefore',
 }
@@ -40,7 +40,7 @@ end
 -- restored from a copy that is older than what the process knows.
 local elapsed = math.max(0, math.min(server - s.server, 10 * lease))
 local before, now = s.now, s.now + elapsed
-if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch == a.epoch and before < a.now
+if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch == a.epoch and (before < a.now or s.renewals < a.renewals)
     or now > 1e12 or s.leaderUntil > now + 60000
     or s.gate > now + 86400000 or math.max(s.rate, s.limit, s.tokens, s.spare, s.traffic) > 1e9 or s.members + s.membersBefore > 1e5 then
   for _, name in ipairs(numbers) do s[name] = 0 end
@@ -50,6 +50,7 @@ if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch
   s.next = lease -- slots of the previous key may be granted until then
 end
 s.now, s.server, s.settings, s.saidAt = now, server, a.settings, math.min(s.saidAt, server)
+s.renewals = s.renewals + 1
 if a.pacing ~= '' then s.pacing, s.pacingAt = a.pacing, server end
 
 local same = s.epoch == a.epoch
@@ -178,7 +179,7 @@ redis.call('HSET', key, unpack(fields))
 local known = s.rate > 0 or s.gate > now or s.said ~= '' or s.tokens + total('held') < math.min(capacity, a.capacity)
 redis.call('PEXPIRE', key, known and a.expiry or math.min(a.expiry, silence))
 
-reply.epoch, reply.now = s.epoch, math.floor(now)
+reply.epoch, reply.now, reply.renewals = s.epoch, math.floor(now), s.renewals
 reply.rate, reply.limit, reply.trip = s.rate, s.limit, s.trip
 reply.share, reply.part = math.min(share * 1000, pace), part
 reply.slots, reply.at, reply.every, reply.credit = slots, at, every, credit

@@ -61,7 +61,7 @@ func (s *scripted) renew(key string, last protocol.Last) protocol.Reply {
 func TestDamagedKey(t *testing.T) {
 	s := newScripted(t)
 	for _, field := range []string{
-		"now", "server", "rate", "limit", "trip", "left", "asking", "askingBefore", "granted", "grantedBefore",
+		"now", "server", "renewals", "rate", "limit", "trip", "left", "asking", "askingBefore", "granted", "grantedBefore",
 		"members", "membersBefore", "tokens", "held", "heldBefore",
 		"pacingAt", "gate", "cut", "leaderUntil", "accepted", "trips", "saidAt", "epoch", "leader", "said", "foreign",
 	} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/interop/internal/kit"
 )
 
@@ -21,7 +22,7 @@ func TestResumeOverHTTP3(t *testing.T) {
 		asked = append(asked, r.Header.Get("Range"))
 		mu.Unlock()
 		w.Header().Set("ETag", `"v1"`)
-		http.ServeContent(&abortingWriter{w, every}, r, "", time.Time{}, bytes.NewReader(kit.Random(size, size)))
+		http.ServeContent(httpfake.CutAfter(w, every), r, "", time.Time{}, bytes.NewReader(kit.Random(size, size)))
 	})
 	tr := kit.Retrying(h3)
 	tr.Resume = true
@@ -37,19 +38,4 @@ func TestResumeOverHTTP3(t *testing.T) {
 	if len(asked) < (size+every-1)/every {
 		t.Errorf("requests for %q", asked)
 	}
-}
-
-// An abortingWriter ends the response after some bytes of its body.
-type abortingWriter struct {
-	http.ResponseWriter
-	left int
-}
-
-func (w *abortingWriter) Write(p []byte) (int, error) {
-	n, err := w.ResponseWriter.Write(p[:min(len(p), w.left)])
-	if w.left -= n; w.left == 0 && err == nil {
-		http.NewResponseController(w.ResponseWriter).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	return n, err
 }

@@ -26,6 +26,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/retrier"
+	"example.com/awsretry/internal/wait"
 )
 
 // A State is the state of the operation that a check found.
@@ -235,12 +236,7 @@ func (c Config) validate(check func(context.Context) (State, error)) error {
 // sleep waits for d. It returns ctx's cause if ctx ends, and otherwise nil.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+		wait.For(ctx, d, nil)
 	}
 	return cause(ctx)
 }

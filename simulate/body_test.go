@@ -60,7 +60,7 @@ func TestRangeStart(t *testing.T) {
 	for header, want := range map[string]int{
 		"": 0, "bytes=17-": 17, "bytes=17-20": 0, "bytes=-5": 0, "bytes=4096-": 0, "bytes=4095-": 4095, "lines=5-": 0,
 	} {
-		req := newRequest()
+		req := new(http.Request)
 		if header != "" {
 			req.Header = http.Header{"Range": {header}}
 		}

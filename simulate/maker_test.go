@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/simulate/scenario"
 )
 
 // retryAfter100ms makes a loop like naive's.
 func retryAfter100ms(base http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(req *http.Request) (*http.Response, error) {
+	return httpfake.Base(func(req *http.Request) (*http.Response, error) {
 		for attempt := 1; ; attempt++ {
 			resp, err := base.RoundTrip(req)
 			if err == nil && resp.StatusCode == http.StatusOK || attempt == 3 {
@@ -34,7 +35,7 @@ func retryAfter100ms(base http.RoundTripper) http.RoundTripper {
 // continues after the network's time, or virtual time would hardly advance.
 func TestUnsentCallsTakeTime(t *testing.T) {
 	refuse := func(http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("no") })
+		return httpfake.Base(func(*http.Request) (*http.Response, error) { return nil, errors.New("no") })
 	}
 	o := mustRun(t, tiny(scenario.Setting{Name: "refuse", New: refuse})).Outcomes[0]
 	if o.Calls != 5000 || o.Failed != 5000 || o.Attempts != 0 {
@@ -45,7 +46,7 @@ func TestUnsentCallsTakeTime(t *testing.T) {
 // A RoundTripper that hides the call's context fails the call.
 func TestForeignContext(t *testing.T) {
 	hide := func(base http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(req *http.Request) (*http.Response, error) {
+		return httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			resp, err := base.RoundTrip(req.WithContext(context.Background()))
 			if err == nil || !strings.Contains(err.Error(), "must pass it on") {
 				t.Errorf("got %v, %v", resp, err)

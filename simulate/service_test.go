@@ -3,6 +3,7 @@ package simulate
 import (
 	"io"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -126,7 +127,7 @@ func TestThrottleResponse(t *testing.T) {
 		{scenario.Throttle{Rate: 1, RetryAt: seconds(30)}, "Sat, 01 Jan 2000 00:00:31 GMT", ""},
 		{scenario.Throttle{Rate: 1, Code: "SlowDown"}, "", `{"__type":"SlowDown","message":"Rate exceeded"}`},
 	} {
-		resp := newRefusal(&tt.throttle, start).response(429, newRequest())
+		resp := newRefusal(&tt.throttle, start).response(429, new(http.Request))
 		body, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != 429 || resp.Status != "429 Too Many Requests" ||
 			resp.Header.Get("Retry-After") != tt.retryAfter ||

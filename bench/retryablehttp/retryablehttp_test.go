@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"example.com/awsretry/internal/httpfake"
 	ours "example.com/awsretry/retryablehttp"
 	original "github.com/hashicorp/go-retryablehttp"
 )
@@ -47,10 +48,6 @@ var clients = map[string]func(base http.RoundTripper) client{
 	},
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 func respond(req *http.Request, status int) (*http.Response, error) {
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -71,7 +68,7 @@ func get(b *testing.B, c client) {
 func BenchmarkSuccess(b *testing.B) {
 	for name, of := range clients {
 		b.Run(name, func(b *testing.B) {
-			c := of(roundTripper(func(req *http.Request) (*http.Response, error) { return respond(req, 200) }))
+			c := of(httpfake.Base(func(req *http.Request) (*http.Response, error) { return respond(req, 200) }))
 			b.ReportAllocs()
 			for b.Loop() {
 				get(b, c)
@@ -85,7 +82,7 @@ func BenchmarkRetry(b *testing.B) {
 	for name, of := range clients {
 		b.Run(name, func(b *testing.B) {
 			n := 0
-			c := of(roundTripper(func(req *http.Request) (*http.Response, error) {
+			c := of(httpfake.Base(func(req *http.Request) (*http.Response, error) {
 				n++
 				return respond(req, []int{503, 200}[(n+1)%2])
 			}))
@@ -136,7 +133,7 @@ func BenchmarkOutage(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				var attempts atomic.Int64
-				c := of(roundTripper(func(req *http.Request) (*http.Response, error) {
+				c := of(httpfake.Base(func(req *http.Request) (*http.Response, error) {
 					attempts.Add(1)
 					return respond(req, 503)
 				}))

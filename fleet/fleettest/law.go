@@ -16,11 +16,11 @@ const format = "4"
 type partition struct {
 	format, epoch, settings, pacing, leader, said string
 
-	now, server, pacingAt, leaderUntil, rate, limit, trip float64
-	gate, saidAt                                          float64
-	sent, throttled, trips, tripsOf                       float64
-	left, next, tokens, spare, traffic                    float64
-	members, asking, granted, held                        sum
+	now, server, renewals, pacingAt, leaderUntil, rate, limit, trip float64
+	gate, saidAt                                                    float64
+	sent, throttled, trips, tripsOf                                 float64
+	left, next, tokens, spare, traffic                              float64
+	members, asking, granted, held                                  sum
 
 	expires time.Time
 }
@@ -89,7 +89,7 @@ func (p *partition) renew(a *protocol.Request, at time.Time) protocol.Reply {
 	}
 	p.expires = at.Add(time.Duration(expiry) * time.Millisecond)
 
-	r.reply.Epoch, r.reply.Now = p.epoch, math.Floor(p.now)
+	r.reply.Epoch, r.reply.Now, r.reply.Renewals = p.epoch, math.Floor(p.now), p.renewals
 	r.reply.Law = protocol.Law{Rate: p.rate, Limit: p.limit, Trip: p.trip}
 	r.reply.Left, r.reply.Spare, r.reply.Gate = p.tokens, p.spare, p.gate-p.now
 	if r.reply.Said = p.said; p.said != "" {
@@ -128,7 +128,7 @@ func (r *renewal) open() {
 	r.elapsed = max(0, min(r.server-p.server, 10*r.Lease))
 	r.before = p.now
 	p.now += r.elapsed
-	if p.epoch == "" || p.epoch == r.Epoch && r.before < r.Now {
+	if p.epoch == "" || p.epoch == r.Epoch && (r.before < r.Now || p.renewals < r.Renewals) {
 		*p = partition{
 			format: format, epoch: fmt.Sprintf("%s %.0f", r.ID, r.server),
 			rate: r.SeedRate, limit: r.SeedRate, tokens: float64(min(r.SeedTokens, r.Capacity)), next: r.Lease,
@@ -136,6 +136,7 @@ func (r *renewal) open() {
 		r.before, r.elapsed = 0, 0
 	}
 	p.server, p.settings, p.saidAt = r.server, r.Settings, min(p.saidAt, r.server)
+	p.renewals++
 	if r.Pacing != "" {
 		p.pacing, p.pacingAt = r.Pacing, r.server
 	}

@@ -169,8 +169,10 @@ func (r *renewals) next() protocol.Request {
 		a.Last = protocol.Last{}
 	case r.one(100): // it knows what the store has lost
 		a.Epoch = "an older epoch"
-	case r.one(200): // the store has lost what came later
+	case r.one(400): // the store has lost what came later
 		a.Now += 10_000
+	case r.one(400):
+		a.Renewals += 10
 	}
 	if r.one(20) {
 		a.Settings, a.Lease, a.Capacity = "others "+strings.Repeat("x", r.IntN(2000)), pick(r, 2, 50.0, 10000), 300
@@ -187,6 +189,37 @@ func pick[T any](r *renewals, n int, seldom, often T) T {
 		return seldom
 	}
 	return often
+}
+
+// A store that is back at an older copy is noticed by the members that have renewed
+// since, even if one that has not renews before them: what they spent is gone.
+func TestOlderCopy(t *testing.T) {
+	for _, lost := range []int{4, 40, 400} { // renewals
+		var p, older partition
+		at, last := time.Unix(1764000000, 0), make(map[string]protocol.Last)
+		renew := func(id string, asked int) protocol.Reply {
+			a := protocol.Request{
+				ID: id, Last: last[id], Lease: 400, Expiry: 3_600_000, SeedTokens: 500, Capacity: 500, Traffic: -1, Asked: asked,
+				Law: protocol.Law{Rate: -1},
+			}
+			at = at.Add(100 * time.Millisecond)
+			got := p.renew(&a, at)
+			last[id] = got.Last
+			return got
+		}
+		for i := range 10 + lost {
+			if i == 10 {
+				older = p
+			}
+			renew([]string{"a", "b"}[i%2], 1)
+		}
+		epoch := last["a"].Epoch
+		p = older
+		renew("new", 0)
+		if got := renew("a", 0); got.Epoch == epoch {
+			t.Errorf("%d renewals were lost, and %g tokens came back", lost, got.Left)
+		}
+	}
 }
 
 var _ fleet.Client = (*Store)(nil)

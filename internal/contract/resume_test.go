@@ -331,22 +331,6 @@ func TestTrailersOfAResumedBody(t *testing.T) {
 	}
 }
 
-// A cuttingWriter ends the response after some bytes of its body, in HTTP/2 by
-// resetting the stream.
-type cuttingWriter struct {
-	http.ResponseWriter
-	left int
-}
-
-func (w *cuttingWriter) Write(p []byte) (int, error) {
-	n, err := w.ResponseWriter.Write(p[:min(len(p), w.left)])
-	if w.left -= n; w.left == 0 && err == nil {
-		http.NewResponseController(w.ResponseWriter).Flush()
-		panic(http.ErrAbortHandler)
-	}
-	return n, err
-}
-
 // An HTTP/2 stream that breaks off proves that its connection lives: a retry,
 // and the rest, go over the same one.
 func TestBrokenStreamsKeepTheConnection(t *testing.T) {
@@ -358,7 +342,7 @@ func TestBrokenStreamsKeepTheConnection(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}
 			w.Header().Set("ETag", `"v1"`)
-			http.ServeContent(&cuttingWriter{w, 30_000}, r, "", time.Time{}, strings.NewReader(content))
+			http.ServeContent(httpfake.CutAfter(w, 30_000), r, "", time.Time{}, strings.NewReader(content))
 		})
 		tr := continuing(server.Base)
 		defer tr.CloseIdleConnections()

@@ -127,7 +127,7 @@ func (s *section) Read(p []byte) (int, error) {
 	n, err := s.SectionReader.Read(p)
 	if err != nil {
 		err = s.note(s.at(), err)
-		_ = closeNow(s.end())
+		_ = closeNow(s.mark(&s.ended))
 	}
 	return n, err
 }
@@ -138,11 +138,11 @@ func (s *section) at() int64 {
 	return at
 }
 
-// end marks s ended. It returns what must be closed, or nil.
-func (s *section) end() (toClose io.Closer) {
+// mark sets s.ended or s.closed. It returns what must be closed, or nil.
+func (s *section) mark(flag *bool) (toClose io.Closer) {
 	s.file.mu.Lock()
 	defer s.file.mu.Unlock()
-	s.ended = true
+	*flag = true
 	if s.file.over && s.file.current == any(s) {
 		return s.file.claimClose()
 	}
@@ -182,15 +182,4 @@ func (s *section) note(at int64, err error) error {
 // Close also closes the caller's reader if the call is over and s is the copy
 // of the last attempt. If the caller's reader is being read, it is closed after
 // that Read, unless that hangs.
-func (s *section) Close() error { return closeNow(s.close()) }
-
-// close marks s closed. It returns what must be closed, or nil.
-func (s *section) close() (toClose io.Closer) {
-	s.file.mu.Lock()
-	defer s.file.mu.Unlock()
-	s.closed = true
-	if s.file.over && s.file.current == any(s) {
-		return s.file.claimClose()
-	}
-	return nil
-}
+func (s *section) Close() error { return closeNow(s.mark(&s.closed)) }

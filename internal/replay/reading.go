@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"time"
+
+	"example.com/awsretry/internal/wait"
 )
 
 // A reading is a Read of the caller's reader in progress, or a call of GetBody.
@@ -25,13 +27,7 @@ func waitFor(ctx context.Context, r *reading, timeout time.Duration) (waited tim
 		return 0
 	}
 	start := time.Now()
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case <-r.ended:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	wait.For(ctx, timeout, r.ended)
 	return time.Since(start)
 }
 

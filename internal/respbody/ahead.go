@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/replay"
+	"example.com/awsretry/internal/wait"
 )
 
 // An Ahead is a response body whose beginning is read ahead. Its Read returns
@@ -104,16 +105,8 @@ func (b *Ahead) set(buf []byte, end error) (stopped bool) {
 // Wait waits until the reading ahead has ended, the timeout has passed or ctx
 // has ended. It reports whether the reading has ended.
 func (b *Ahead) Wait(ctx context.Context, timeout time.Duration) bool {
-	if b.Ended() {
-		return true
-	}
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case <-b.idle:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
+	if !b.Ended() {
+		wait.For(ctx, timeout, b.idle)
 	}
 	return b.Ended()
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"example.com/awsretry/internal/wait"
 )
 
 // drainLimit is how many bytes of a body are read so that its connection can be
@@ -75,7 +77,7 @@ func Discard(resp *http.Response, reuse bool, end func()) *Discarded {
 // only a short time for the Close of the body.
 func Close(resp *http.Response, end func()) {
 	if d := Discard(resp, false, end); d != nil && !d.busy {
-		d.wait(context.Background(), closeWait)
+		wait.For(context.Background(), closeWait, d.done)
 	}
 }
 
@@ -104,25 +106,11 @@ func (d *Discarded) drain() {
 	}
 }
 
-// wait reports whether the body is closed before the timeout has passed or ctx
-// has ended.
-func (d *Discarded) wait(ctx context.Context, timeout time.Duration) bool {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case <-d.done:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return false
-}
-
 // Finish waits until the body is closed, the timeout has passed or ctx has
 // ended. After that no more of the body is read. Finish of a nil Discarded does
 // nothing.
 func (d *Discarded) Finish(ctx context.Context, timeout time.Duration) {
-	if d == nil || d.wait(ctx, timeout) {
+	if d == nil || wait.For(ctx, timeout, d.done) {
 		return
 	}
 	close(d.hurry)

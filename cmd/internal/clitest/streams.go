@@ -3,38 +3,28 @@ package clitest
 import (
 	"strings"
 	"sync"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
 // A Watch is a writer that calls a function once, when what was written has a
 // text in it.
 type Watch struct {
+	httpfake.Buffer
 	text string
 	f    func()
-
-	mu      sync.Mutex // guards written
-	written strings.Builder
-	once    sync.Once
+	once sync.Once
 }
 
 // NewWatch returns a writer that calls f when text has been written.
 func NewWatch(text string, f func()) *Watch { return &Watch{text: text, f: f} }
 
 func (w *Watch) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	w.written.Write(p)
-	seen := strings.Contains(w.written.String(), w.text)
-	w.mu.Unlock()
-	if seen {
+	n, err := w.Buffer.Write(p)
+	if strings.Contains(w.String(), w.text) {
 		w.once.Do(w.f)
 	}
-	return len(p), nil
-}
-
-// String returns what was written.
-func (w *Watch) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.written.String()
+	return n, err
 }
 
 // Stuck blocks forever, like a terminal without input or a pipe without a

@@ -2,7 +2,6 @@
 package storetest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,8 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
 // ErrMissing is the error of Start if there is no PostgreSQL on the machine, or
@@ -30,7 +30,7 @@ type Server struct {
 
 	cmd  *exec.Cmd
 	stop io.WriteCloser
-	log  *Buffer
+	log  *httpfake.Buffer
 }
 
 // Start starts a server. The server stops and its folder is deleted when the
@@ -84,7 +84,7 @@ read end
 kill -INT $pid; wait $pid; rm -rf "$dir"`
 
 func (s *Server) run() error {
-	s.log = new(Buffer)
+	s.log = new(httpfake.Buffer)
 	s.cmd = exec.Command("/bin/sh", "-c", script, "sh", s.dir,
 		s.postgres, "-D", s.data(), "-k", s.dir, "-h", "127.0.0.1", "-p", fmt.Sprint(s.port),
 		"-c", "max_connections=200")
@@ -148,24 +148,4 @@ func freePort() (port int, err error) {
 		}
 	}
 	return 0, err
-}
-
-// A Buffer is a bytes.Buffer that is safe for concurrent use.
-type Buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write appends p.
-func (l *Buffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// String returns what was written.
-func (l *Buffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

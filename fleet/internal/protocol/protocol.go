@@ -43,11 +43,12 @@ type Request struct {
 
 // A Last is the part of a reply that a process repeats in its next request.
 type Last struct {
-	Epoch  string  `json:"epoch"`  // changes when the key is re-created; "" in a first request
-	Now    float64 `json:"now"`    // on the store's clock
-	Share  float64 `json:"share"`  // this process's part of the rate
-	Part   float64 `json:"part"`   // fraction of a fair share that this process wants, at most 1
-	Credit float64 `json:"credit"` // slots of the process's fair share that it has not been granted
+	Epoch    string  `json:"epoch"`    // changes when the key is re-created; "" in a first request
+	Now      float64 `json:"now"`      // on the store's clock
+	Renewals float64 `json:"renewals"` // of the key so far
+	Share    float64 `json:"share"`    // this process's part of the rate
+	Part     float64 `json:"part"`     // fraction of a fair share that this process wants, at most 1
+	Credit   float64 `json:"credit"`   // slots of the process's fair share that it has not been granted
 }
 
 // A Law is the rate of all processes, with what another leader needs to continue

@@ -20,10 +20,11 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/wait"
 )
 
-// TakesLong skips a test that takes more than five seconds with -short, as make
-// test has it. make check runs it.
+// TakesLong skips a test that takes more than five seconds with -short. make
+// check runs it.
 func TakesLong(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -107,14 +108,7 @@ func Random(seed, size int) []byte {
 }
 
 // Pause waits for d, or until ctx ends.
-func Pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
+func Pause(ctx context.Context, d time.Duration) { wait.For(ctx, d, nil) }
 
 // Eventually waits until done reports true, for a minute at most. It returns
 // what done reported last.

@@ -7,11 +7,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"example.com/awsretry/internal/httpfake"
 )
 
 // A Process is a server outside this one. It ends with its test, or with its
@@ -19,33 +19,15 @@ import (
 type Process struct {
 	Cmd    *exec.Cmd
 	Stdin  io.WriteCloser
-	lines  chan string   // of its standard output
-	errors *output       // what it writes to its standard error
-	ended  chan struct{} // closed when the process has ended
-}
-
-// An output is what a process has written so far.
-type output struct {
-	mu   sync.Mutex
-	text strings.Builder // guarded by mu
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
+	lines  chan string      // of its standard output
+	errors *httpfake.Buffer // what it writes to its standard error
+	ended  chan struct{}    // closed when the process has ended
 }
 
 // Start starts cmd. A test that fails logs what the process has written.
 func Start(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
-	p := &Process{Cmd: cmd, lines: make(chan string, 16), errors: new(output), ended: make(chan struct{})}
+	p := &Process{Cmd: cmd, lines: make(chan string, 16), errors: new(httpfake.Buffer), ended: make(chan struct{})}
 	p.Stdin = Must[io.WriteCloser](t)(cmd.StdinPipe())
 	stdout, w := io.Pipe()
 	cmd.Stdout, cmd.Stderr = w, p.errors

@@ -72,7 +72,7 @@ func TestDemo(t *testing.T) {
 		`1\. Retries save a request`, `2\. A bad request`, `3\. A body`, `4\. The retry token bucket`,
 		`5\. Adaptive mode`,
 		`closed +transient`, `ServiceUnavailable`, `ValidationException`, `ThrottlingException`,
-		`attempt 2 brought +4,194,304 bytes`, `is down +40 +40 +0 +0\n`, `works +40 +0 +0 +120 `, `adaptive +8 `,
+		`attempt 2 brought +4,194,304 bytes`, `is down +40 +40 +0 +0\n`, `works +40 +0 +0 +120 `, `adaptive +6 `,
 		`All 10 checks hold, after \d`,
 	} {
 		if !regexp.MustCompile(want).MatchString(shown) {

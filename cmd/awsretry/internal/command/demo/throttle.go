@@ -15,9 +15,9 @@ import (
 // more than usual.
 const (
 	standardSeconds     = 1
-	adaptiveSeconds     = 8
+	adaptiveSeconds     = 6
 	mostAdaptiveSeconds = 14
-	settledSeconds      = 4 // the last ones, which the checks are about
+	settledSeconds      = 3 // the last ones, which the checks are about
 )
 
 // throttledService shows adaptive mode with a service that admits fewer requests

@@ -20,6 +20,7 @@ import (
 
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
+	"example.com/awsretry/internal/httpfake"
 )
 
 // object is what a fragile service has.
@@ -68,25 +69,9 @@ func (f *fragile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if !f.whole {
-		w = &shortWriter{w, 400}
+		w = httpfake.CutAfter(w, 400)
 	}
 	serve(w, r, etag, object)
-}
-
-// A shortWriter fails when nothing is left of the bytes that it may write, so
-// that the server closes the connection.
-type shortWriter struct {
-	http.ResponseWriter
-	left int
-}
-
-func (w *shortWriter) Write(p []byte) (int, error) {
-	n, err := w.ResponseWriter.Write(p[:min(len(p), w.left)])
-	w.left -= n
-	if err == nil && n < len(p) {
-		err = io.ErrShortWrite
-	}
-	return n, err
 }
 
 func TestResume(t *testing.T) {
@@ -214,7 +199,7 @@ func TestResumeOfAnEarlierGet(t *testing.T) {
 	}{
 		{"the same version", same, "", nil, []string{ranged}, object, 0, "continues at 400 B"},
 		{"JSON", same, "", []string{"--json"}, []string{ranged}, object, 0, `{"continues_at_bytes":400}`},
-		{"cut off again", func(w http.ResponseWriter, r *http.Request) { same(&shortWriter{w, 400}, r) },
+		{"cut off again", func(w http.ResponseWriter, r *http.Request) { same(httpfake.CutAfter(w, 400), r) },
 			"", nil, []string{ranged}, []byte("old"), 800, "cut off after 800 bytes"},
 		{"another version", func(w http.ResponseWriter, r *http.Request) { serve(w, r, `"v2"`, other) },
 			"", nil, []string{ranged}, other, 0, "the service sent another version"},
@@ -294,7 +279,7 @@ func TestResumeFromAPart(t *testing.T) {
 	}
 	shorter := func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("Range")
-		serve(&shortWriter{w, 400}, r, `"v1"`, object)
+		serve(httpfake.CutAfter(w, 400), r, `"v1"`, object)
 	}
 	secret := clitest.File(t, "secret", "secret")
 	for _, c := range []struct {
