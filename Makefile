@@ -70,10 +70,10 @@ $(WHOLE): whole/%:
 	@cd $* && $(FAST) go list -export -deps -test ./... >/dev/null
 	@echo "== go test $*, also what takes long"; cd $* && go test -vet=off $(if $(filter simulate,$*),-run "$$($(long_tests))") ./...
 
-later:
-	@dirs=$$(grep -rlE --include='*_test.go' $(APART:%=--exclude-dir=%) $(SDKS:%=--exclude-dir=%) '^func ($(subst $(empty) $(empty),|,$(LATER)))\(' . | xargs -n 1 dirname | sort -u); \
+later: # those of deliveryqueue and fleet run with the race detector
+	@dirs=$$(grep -rlE --include='*_test.go' $(APART:%=--exclude-dir=%) $(SDKS:%=--exclude-dir=%) --exclude-dir=deliveryqueue --exclude-dir=fleet \
+		'^func ($(subst $(empty) $(empty),|,$(LATER)))\(' . | xargs -n 1 dirname | sort -u); \
 	for dir in $$dirs; do echo "== go test $$dir, what takes long"; (cd $$dir && go test -vet=off -run '$(later)' .); done
-	@echo "== go test deliveryqueue/otelqueue"; cd deliveryqueue && go test -vet=off ./otelqueue
 
 # What -short leaves out takes long and starts nothing at a time that other tests do not.
 race: ## The race detector for simulate and the command lines
