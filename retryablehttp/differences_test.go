@@ -91,8 +91,11 @@ func TestBucketIsShared(t *testing.T) {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
-	if len(transports.all) > maxTransports {
-		t.Errorf("%d are remembered", len(transports.all))
+	transports.mu.Lock()
+	remembered := len(transports.all)
+	transports.mu.Unlock()
+	if remembered > maxTransports {
+		t.Errorf("%d are remembered", remembered)
 	}
 }
 
