@@ -101,7 +101,6 @@ type config struct {
 
 	partitionName func(*http.Request) string
 	partitions    *partitions.Table[admission.Partition]
-	shared        bool // many processes share the buckets
 
 	fastPathAllowed bool // for a first attempt
 	resume          bool
@@ -287,7 +286,7 @@ func (c *config) setBuckets(t *Transport) {
 		Lines: c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
 	}
 	if shares {
-		c.shared, kind.Joined = true, t.Shared.Join
+		kind.Joined = t.Shared.Join
 		common := c.shareConfig(t)
 		kind.NewShare = func(p *admission.Partition) *admission.Share { return admission.NewShare(p, common) }
 	}

@@ -3,6 +3,7 @@ package awsretry
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/respbody"
@@ -19,9 +20,7 @@ func (c *call) finish() (*http.Response, error) {
 	}
 	c.report()
 	if c.record.Stop == StopQuota && c.record.Delay > 0 {
-		release := c.own.Hold()
-		c.caller.Sleep(c.record.Delay) // so that the loop of a long-polling caller does not spin
-		release()
+		c.sleepKeeping(c.record.Delay) // so that the loop of a long-polling caller does not spin
 	}
 	switch {
 	case c.fault != nil:
@@ -74,6 +73,12 @@ func (c *call) giveUp() {
 		c.closed = true
 		respbody.Close(c.record.Response, c.own.Ender())
 	}
+}
+
+// sleepKeeping sleeps for d and keeps the response.
+func (c *call) sleepKeeping(d time.Duration) {
+	defer c.own.Hold()() // the caller's context may panic
+	c.caller.Sleep(d)
 }
 
 // keepRecord stores the record of the last attempt for Outcome, in the context

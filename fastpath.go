@@ -22,7 +22,7 @@ type fastPath struct {
 	via      http.RoundTripper
 	own      *respbody.Context // of what was sent; nil if that is the caller's request
 	out      *http.Request     // what was sent, with own
-	entry    *admission.Entry  // only in adaptive mode, which needs it before sending
+	entry    *admission.Entry  // set before sending in adaptive mode, which needs it, else by finish
 	sendTime time.Duration     // see permit
 	memory   replay.Memory     // of the request's body
 	resp     *http.Response

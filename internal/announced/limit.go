@@ -158,7 +158,7 @@ func (m *limit) settle(number int, known float64, counted, said bool) {
 	}
 }
 
-// until returns the time until which a limit counts if it is no longer announced.
+// until returns when a limit that is no longer announced stops counting.
 func (m *limit) until() time.Duration {
 	if m.window.ends {
 		return m.window.end
