@@ -167,7 +167,6 @@ type attempt struct {
 
 	// The outcome.
 	ahead     *respbody.Ahead // of the response; nil if nothing was read ahead
-	hung      bool            // the reading ahead took longer than codeWait
 	fault     error           // why the outcome cannot be classified
 	canceled  bool            // the caller's context ended the attempt
 	abandoned bool            // later requests do not use its connection
@@ -194,7 +193,7 @@ func (c *call) advance() {
 	permit, offset := c.next, c.record.Offset
 	c.start(c.record.Number+1, past{
 		attempts: c.record.Number, delay: c.record.Delay, failure: c.failure(),
-		hung: c.hung || c.before.hung, left: c.leaves, maybeExecuted: c.record.MaybeExecuted,
+		left: c.leaves, maybeExecuted: c.record.MaybeExecuted,
 	})
 	c.permit, c.record.Offset = permit, offset
 }
@@ -230,7 +229,6 @@ type past struct {
 	attempts int           // how many were sent
 	delay    time.Duration // between the last one and the next
 	failure  failure       // of the last one
-	hung     bool          // the response body of one of them hung
 	left     bool          // the connection of the last one must not be used again
 
 	maybeExecuted bool // see Attempt

@@ -120,21 +120,21 @@ func (c *call) findCode() string {
 	if peek != nil {
 		limit, enough = maxPeek, peek.until(enough)
 	}
-	c.record.Response, c.ahead = respbody.Read(resp, limit, enough)
+	c.record.Response, c.ahead = respbody.Read(resp, limit, enough, c.own.Ender())
 	if !c.ahead.Ended() {
 		c.waitForCode(enough != nil)
 	}
-	c.hung = !c.ahead.Ended()
+	hangs := !c.ahead.Ended()
 	body := c.ahead.Plain(limit)
 	if c.config.peek != nil {
 		c.record.Body = body
 	}
 	switch {
 	case peek == nil:
-	case c.hung && c.caller.Ended() == nil:
+	case hangs && c.caller.Ended() == nil:
 		c.lose(c.own.Explain(context.DeadlineExceeded))
 		return ""
-	case c.hung:
+	case hangs:
 	case peek.panicked != nil:
 		panic(peek.panicked)
 	case c.ahead.Err() != nil:
@@ -189,20 +189,15 @@ func (p *peek) until(other func([]byte) bool) func([]byte) bool {
 	}
 }
 
-// readsAhead reports whether the response body may be read before the caller
-// has it. If a Read hangs, RoundTrip cannot return the response. So a body is
-// not read if no retry can follow, unless the rate limiter needs to know
-// whether the service throttles and the length is announced. The body of a last
-// attempt is read for Outcome, unless the body of an attempt before it hung. A
-// body is not read while the caller is still writing a one-shot request body,
-// which the response may depend on.
+// readsAhead reports whether the response body is read before the caller has it. A
+// slow body delays the response by codeWait. So it is not read if no retry can
+// follow, unless the rate limiter needs to know whether the service throttles and
+// the length is announced. The body of a last attempt is read for Outcome. A body is
+// not read while the caller is still writing a one-shot request body, which the
+// response may depend on.
 func (c *call) readsAhead() bool {
 	paced := c.partition.Pacer != nil && 0 < c.record.Response.ContentLength
-	switch {
-	case !c.mayRetry(1) && !paced, c.before.hung && !c.mayRetry(c.record.Number):
-		return false
-	}
-	return c.body.Quiet(c.caller.Waiting(), uploadWait) && (paced || c.body.Replayable())
+	return (c.mayRetry(1) || paced) && c.body.Quiet(c.caller.Waiting(), uploadWait) && (paced || c.body.Replayable())
 }
 
 // waitForCode waits until the body is read ahead. What a 2xx hides has no limit:

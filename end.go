@@ -11,8 +11,11 @@ import (
 
 // finish returns the last response, or an error.
 func (c *call) finish() (*http.Response, error) {
-	if c.ahead != nil && !c.closed && c.fault == nil && !c.settleBody() {
-		c.giveUp()
+	if c.ahead != nil {
+		c.ahead.Stop() // only a Read in progress goes on
+		if !c.closed && c.fault == nil && c.bodyCanceled() {
+			c.giveUp()
+		}
 	}
 	kept := c.record.Err == nil && !c.closed && c.fault == nil
 	if kept && (c.record.Number > 1 || c.record.Class != Success) {
@@ -38,16 +41,15 @@ func (c *call) error(stop Stop, err error) error {
 	return &Error{Attempts: c.record.Number, Stop: stop, Err: err, MaybeExecuted: c.record.MaybeExecuted || lost}
 }
 
-// settleBody waits until nothing of the response is being read ahead, so that
-// only the caller uses its body and trailers. It returns false if the caller's
-// context ends first, and the body with it.
-func (c *call) settleBody() bool {
-	c.ahead.Stop()
-	ctx := c.caller.Context
-	if !c.ahead.Ended() {
-		ctx = c.caller.Waiting()
+// bodyCanceled reports whether the end of the caller's context broke off the body
+// that is read ahead. After its deadline the caller still gets the response, as from
+// net/http, except for a 2xx, for whose body it has been waited.
+func (c *call) bodyCanceled() bool {
+	why := c.caller.Ended()
+	if why == nil || c.ahead.Ended() && c.ahead.Err() == nil {
+		return false
 	}
-	return c.ahead.WaitDone(ctx) && (c.ahead.Err() == nil || c.caller.Ended() == nil)
+	return c.record.Response.StatusCode < 400 || !c.caller.TimedOut(why)
 }
 
 // lastError returns the error of a call that returns no response.

@@ -33,7 +33,7 @@ func (c *call) prepare() error {
 	}
 	timeout, timed := c.attemptTimeout()
 	nested := c.options.attempt > 0 // in an attempt of another Transport
-	ownContext := timed || c.config.stall > 0 || c.config.mayHang(c.caller.Context) && c.mayRetry(1)
+	ownContext := timed || c.config.stall > 0 || c.config.mayHang(c.caller.Context) && (c.mayRetry(1) || c.partition.Pacer != nil)
 	if c.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext && c.key == "" {
 		c.out = c.req
 		c.body.Take()

@@ -80,7 +80,7 @@ func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper
 // an error body that hangs.
 func (f *fastPath) exchange(c *config, req *http.Request, via http.RoundTripper) {
 	f.via = via
-	if c.attempts > 1 && c.mayHang(req.Context()) {
+	if (c.attempts > 1 || c.mode == Adaptive) && c.mayHang(req.Context()) {
 		f.sendWithin(req)
 	} else {
 		f.resp, f.err = via.RoundTrip(req)

@@ -145,7 +145,7 @@ func (r *resumed) Rest(ctx context.Context, cause error) (*http.Response, error)
 	if err == nil {
 		return resp, nil
 	}
-	respbody.Close(resp, nil)
+	respbody.Close(resp, c.own.Ender())
 	if err != io.EOF {
 		err = r.fail(r.attempts, stop, r.before().after(err))
 	}

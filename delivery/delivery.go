@@ -144,8 +144,8 @@ func readAhead(resp *http.Response) (all bool) {
 	if _, ok := resp.Body.(io.Writer); ok {
 		return false // an upgraded connection
 	}
-	shown, ahead := respbody.Read(resp, maxReadAhead+1, nil) // one more byte, to see the end
-	ahead.WaitDone(context.Background())                     // the attempt's time-out bounds it
-	resp.Body = shown.Body                                   // resp itself, for awsretry.Outcome
+	shown, ahead := respbody.Read(resp, maxReadAhead+1, nil, nil) // one more byte, to see the end
+	ahead.WaitDone(context.Background())                          // the attempt's time-out bounds it
+	resp.Body = shown.Body                                        // resp itself, for awsretry.Outcome
 	return ahead.AtEnd()
 }

@@ -310,7 +310,8 @@ func TestStallTimeout(t *testing.T) {
 	})
 }
 
-// A stall of an error body that is read for its code ends that Read too.
+// A stall of an error body that is read for its code ends that Read too, which the
+// caller takes over.
 func TestStalledErrorBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := unpaid(func(req *http.Request) (*http.Response, error) {
@@ -318,7 +319,7 @@ func TestStalledErrorBody(t *testing.T) {
 		})
 		tr.StallTimeout = 5 * time.Second
 		r := sendGet(t, tr)
-		r.want(t, 503, awsretry.StopQuota, 5*time.Second)
+		r.want(t, 503, awsretry.StopQuota, time.Second)
 		got, err := readToEnd(r.Response)
 		if wantStall(t, err); got != "x" {
 			t.Errorf("read %q", got)

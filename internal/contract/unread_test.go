@@ -146,27 +146,3 @@ func TestDuplexFailureIsNotReadAhead(t *testing.T) {
 		r.wantBody(t, "got hello")
 	})
 }
-
-// A service whose error bodies hang takes a second of each attempt, to look for
-// a code, and none of the last one. A last body is read if none hung before.
-func TestLastAttemptAfterBodiesThatHang(t *testing.T) {
-	for _, hung := range []bool{false, true} {
-		inBubble(t, fmt.Sprintf("hung %v", hung), func(t *testing.T) {
-			r := sendGet(t, retrying(func(req *http.Request) (*http.Response, error) {
-				var body io.Reader = strings.NewReader(throttledJSON)
-				if hung {
-					body = io.MultiReader(body, failAfter(req.Context()))
-				}
-				return httpfake.Response(req, 400, httpfake.NewBody(body)), nil
-			}))
-			if hung && r.took > 2*time.Second || !hung && (r.took != 0 || r.stop != awsretry.StopMaxAttempts) {
-				t.Errorf("%v", r)
-			}
-			last, _ := awsretry.Outcome(r.Response)
-			if found := last.Code == "ThrottlingException"; found == hung || last.Number != 3 {
-				t.Errorf("%+v", last)
-			}
-			r.Body.Close()
-		})
-	}
-}

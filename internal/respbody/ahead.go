@@ -23,15 +23,17 @@ import (
 //
 // A goroutine reads ahead, so that nobody has to wait for a Read that hangs. It
 // exits at the limit, at the end of the body, or, after Stop, when its current Read
-// returns. Read must not be called before it has exited (see WaitDone). Close may
-// be called at any time.
+// returns. Stop must be called before the caller gets the body. The caller's Read
+// then waits for the Read in progress and returns its result. Close may be called
+// at any time.
 //
 // The caller sees the trailers when its own Read reaches the end of the body, as
 // with net/http.
 type Ahead struct {
-	resp *http.Response
-	src  io.ReadCloser // read by the goroutine until idle is closed, by the caller after that
-	idle chan struct{} // closed when the goroutine has exited
+	resp   *http.Response
+	src    io.ReadCloser // read by the goroutine until idle is closed, by the caller after that
+	idle   chan struct{} // closed when the goroutine has exited
+	cancel func()        // ends the attempt's context; nil if that is the caller's
 
 	shown *http.Response // the copy of resp that the caller sees
 
@@ -40,21 +42,24 @@ type Ahead struct {
 	taken   int        // how much of buf the caller has read
 	end     error      // the error of src after buf
 	stopped bool       // the goroutine must not begin another Read
+	exited  bool       // the goroutine will not read or close src any more
 	closed  bool
+	late    bool // the goroutine closes src when it exits
 }
 
 // Read starts to read up to limit bytes of resp's body ahead. If enough is not nil,
 // it is called with the bytes read so far, without their Content-Encoding, and ends
 // the reading when it returns true; then the body must be Readable. Read returns a
 // copy of resp whose Body is the Ahead. net/http may write trailers to resp during
-// the reading. Nothing writes to the copy.
-func Read(resp *http.Response, limit int, enough func([]byte) bool) (*http.Response, *Ahead) {
+// the reading. Nothing writes to the copy. end ends the attempt's context; it is nil
+// if that is the caller's.
+func Read(resp *http.Response, limit int, enough func([]byte) bool, end func()) (*http.Response, *Ahead) {
 	size := 512
 	if length := resp.ContentLength; 0 < length && length < int64(limit) {
 		size = int(length) + 1 // one more, to see the end
 	}
 	shown := *resp
-	b := &Ahead{resp: resp, shown: &shown, src: resp.Body, idle: make(chan struct{})}
+	b := &Ahead{resp: resp, shown: &shown, src: resp.Body, cancel: end, idle: make(chan struct{})}
 	shown.Body, shown.Trailer = b, maps.Clone(resp.Trailer)
 	if w, ok := b.src.(io.Writer); ok {
 		shown.Body = &writer{b, w}
@@ -78,7 +83,7 @@ func inMemory(body io.Reader) bool {
 
 // fill reads ahead, in a goroutine unless no Read can hang.
 func (b *Ahead) fill(buf []byte, limit int, enough func([]byte) bool) {
-	defer close(b.idle)
+	defer b.exit()
 	defer func() {
 		if p := recover(); p != nil { // a panic here would end the process
 			b.set(b.buf, fmt.Errorf("awsretry: reading the response body panicked: %v", p))
@@ -92,6 +97,19 @@ func (b *Ahead) fill(buf []byte, limit int, enough func([]byte) bool) {
 	}
 	in := intake{ahead: b, buf: buf, limit: limit}
 	for in.more() && (enough == nil || !enough(in.buf)) {
+	}
+}
+
+// exit closes src if Close left that to the goroutine.
+func (b *Ahead) exit() {
+	defer close(b.idle)
+	b.mu.Lock()
+	b.exited = true
+	late := b.late
+	b.mu.Unlock()
+	if late {
+		defer func() { _ = recover() }() // a panic here would end the process
+		_ = b.src.Close()
 	}
 }
 
@@ -111,19 +129,12 @@ func (b *Ahead) Wait(ctx context.Context, timeout time.Duration) bool {
 	return b.Ended()
 }
 
-// WaitDone waits until the reading ahead or ctx has ended, and reports whether
-// the reading has. After that the caller may read the body.
-func (b *Ahead) WaitDone(ctx context.Context) bool {
-	if !b.Ended() {
-		select {
-		case <-b.idle:
-		case <-ctx.Done():
-		}
-		if !b.Ended() {
-			return false
-		}
+// WaitDone waits until the reading ahead or ctx has ended.
+func (b *Ahead) WaitDone(ctx context.Context) {
+	select {
+	case <-b.idle:
+	case <-ctx.Done():
 	}
-	return true
 }
 
 // Ended reports whether the reading ahead has ended.
@@ -158,15 +169,23 @@ func (b *Ahead) Stop() []byte {
 	return b.buf[:len(b.buf):len(b.buf)]
 }
 
-// Read returns what was read ahead, and then the rest of the body.
+// Read returns what was read ahead, and then the rest of the body. It waits for a
+// Read of the goroutine in progress.
 func (b *Ahead) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
 	n, err := b.take(p)
-	switch {
-	case n > 0 || err != nil:
+	if n > 0 || err != nil {
 		return n, err
+	}
+	if !b.Ended() {
+		<-b.idle
+		if n, err = b.take(p); n > 0 || err != nil {
+			return n, err
+		}
+	}
+	switch {
 	case b.end == io.EOF:
 		b.showTrailer()
 		return 0, io.EOF
@@ -199,12 +218,30 @@ func (b *Ahead) showTrailer() {
 	}
 }
 
-// Close closes the body.
+// Close closes the body, and ends a Read in progress. If nothing but the caller's
+// context can end the Read, the body is closed after it.
 func (b *Ahead) Close() error {
+	reading, late := b.beginClose()
+	if reading && b.cancel != nil {
+		b.cancel()
+	}
+	if !late {
+		return b.src.Close()
+	}
+	if b.cancel != nil {
+		wait.For(context.Background(), closeWait, b.idle)
+	}
+	return nil
+}
+
+// beginClose marks the body closed. reading reports whether the goroutine may be
+// reading, and late whether the closing is left to it.
+func (b *Ahead) beginClose() (reading, late bool) {
 	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	return b.src.Close()
+	defer b.mu.Unlock()
+	b.closed, reading = true, !b.exited
+	b.late = b.late || reading && !(b.cancel == nil && closeEndsRead(b.src))
+	return reading, b.late
 }
 
 // A writer is an Ahead that can be written to.
@@ -236,18 +273,11 @@ func Of(body io.Reader) *Ahead {
 	return nil
 }
 
-// A Wrapper is a body that only does bookkeeping for another body.
-type Wrapper interface{ Bookkeeping() io.ReadCloser }
-
-// closeEndsRead reports whether body's Close may be called during a Read and ends
-// it. That is known only for a few types. Other bodies of net/http wrap the body of
-// a Base, or their Close waits for the Read and then reads the rest, as in
-// http.ReadResponse. The Close of any other body may release what the Read still
-// uses, such as a pooled decompressor.
+// closeEndsRead reports whether body's Close may be called during a Read, and ends
+// it: in an attempt without its own context, which would end the Read. The Close of
+// another body may release what the Read still uses, such as a pooled decompressor,
+// and a body of http.ReadResponse reads the rest in its Close.
 func closeEndsRead(body io.ReadCloser) bool {
-	if w, ok := body.(Wrapper); ok {
-		return closeEndsRead(w.Bookkeeping())
-	}
 	t := reflect.TypeOf(body)
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -257,8 +287,7 @@ func closeEndsRead(body io.ReadCloser) bool {
 		"net/http.bodyEOFSignal", "net/http.gzipReader", // HTTP/1
 		"net/http.http2transportResponseBody", "net/http.http2gzipReader",
 		"net/http/internal/http2.transportResponseBody", "net/http/internal/http2.gzipReader",
-		"golang.org/x/net/http2.transportResponseBody", "golang.org/x/net/http2.gzipReader",
-		"github.com/quic-go/quic-go/http3.hijackableBody", "github.com/quic-go/quic-go/http3.gzipReader":
+		"golang.org/x/net/http2.transportResponseBody", "golang.org/x/net/http2.gzipReader":
 		return true
 	}
 	return false

@@ -229,9 +229,6 @@ func (b *boundBody) Close() error {
 	return err
 }
 
-// Bookkeeping implements Wrapper.
-func (b *boundBody) Bookkeeping() io.ReadCloser { return b.src }
-
 // A boundWriter is the body of a response that can be written to, such as a
 // 101's.
 type boundWriter struct {

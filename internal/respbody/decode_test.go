@@ -93,7 +93,7 @@ func TestDecoding(t *testing.T) {
 					}
 					seen = append(seen[:0], b...)
 					return false
-				})
+				}, nil)
 				ahead.WaitDone(t.Context())
 				plain := string(ahead.Plain(limit))
 				if !strings.HasPrefix(text, plain) || len(plain) < len(seen) || len(seen) > limit {
@@ -112,7 +112,7 @@ func TestDecoding(t *testing.T) {
 			body := httpfake.ReadFunc(io.MultiReader(strings.NewReader(strings.Join(pieces[:n+1], "")),
 				httpfake.ReadFunc(func([]byte) (int, error) { t.Error("read too far"); return 0, io.EOF })).Read)
 			want := strings.Join(parts[:n+1], "")
-			_, ahead := Read(encoded(c, body), 1<<20, func(b []byte) bool { return string(b) == want })
+			_, ahead := Read(encoded(c, body), 1<<20, func(b []byte) bool { return string(b) == want }, nil)
 			ahead.WaitDone(t.Context())
 		}
 	}
@@ -129,7 +129,7 @@ func TestDecodingOfAnOpenBody(t *testing.T) {
 		}
 		source := httpfake.ReadFunc(io.MultiReader(strings.NewReader(body),
 			httpfake.ReadFunc(func([]byte) (int, error) { t.Errorf("%s: read too far", c); return 0, io.EOF })).Read)
-		_, ahead := Read(encoded(c, source), 1<<20, func(b []byte) bool { return string(b) == text })
+		_, ahead := Read(encoded(c, source), 1<<20, func(b []byte) bool { return string(b) == text }, nil)
 		ahead.WaitDone(t.Context())
 		if plain := string(ahead.Plain(1 << 20)); plain != text {
 			t.Errorf("%s: decoded %d of %d bytes", c, len(plain), len(text))
@@ -160,7 +160,7 @@ func TestDecodingOfBadData(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			start := time.Now()
 			shown, ahead := Read(encoded(c, httpfake.ReadFunc(strings.NewReader(body).Read)), limit,
-				func(b []byte) bool { return len(b) > limit })
+				func(b []byte) bool { return len(b) > limit }, nil)
 			ahead.WaitDone(t.Context())
 			plain := string(ahead.Plain(limit))
 			runtime.ReadMemStats(&after)
@@ -187,7 +187,7 @@ func TestDecodingIsLinear(t *testing.T) {
 	for _, c := range codings {
 		start, looks := time.Now(), 0
 		body := iotest.OneByteReader(strings.NewReader(compressed(c, text)))
-		_, ahead := Read(encoded(c, body), limit, func([]byte) bool { looks++; return false })
+		_, ahead := Read(encoded(c, body), limit, func([]byte) bool { looks++; return false }, nil)
 		ahead.WaitDone(t.Context())
 		if plain := ahead.Plain(limit); string(plain) != text || looks == 0 || time.Since(start) > 20*time.Second {
 			t.Errorf("%s: %d bytes in %v", c, len(plain), time.Since(start))
@@ -206,7 +206,7 @@ func FuzzDecoding(f *testing.F) {
 		c := codings[uint(coding)%uint(len(codings))]
 		most := 0
 		source := httpfake.ReadFunc(iotest.OneByteReader(strings.NewReader(body)).Read)
-		shown, ahead := Read(encoded(c, source), limit, func(b []byte) bool { most = max(most, len(b)); return false })
+		shown, ahead := Read(encoded(c, source), limit, func(b []byte) bool { most = max(most, len(b)); return false }, nil)
 		ahead.WaitDone(t.Context())
 		if plain := ahead.Plain(limit); most > limit || len(plain) > limit || ahead.Err() != nil {
 			t.Errorf("%d and %d bytes are decoded, %v", most, len(plain), ahead.Err())

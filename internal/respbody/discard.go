@@ -23,7 +23,7 @@ const closeWait = 100 * time.Millisecond
 type Discarded struct {
 	body  io.ReadCloser
 	close func() error
-	end   func()        // ends the attempt's context; may be nil
+	end   func()        // ends the attempt's context; nil if that is the caller's
 	done  chan struct{} // closed when the body is closed
 	hurry chan struct{} // closed when the rest must no longer be read
 	busy  bool          // a Read is in progress that Close does not end
@@ -31,8 +31,7 @@ type Discarded struct {
 
 // Discard closes the body of a response that nobody reads. If reuse is true, it
 // first reads up to 64 KiB of the body, so that the connection can be reused.
-// Otherwise it first calls end, unless that is nil, which ends the attempt's
-// context.
+// Otherwise it first ends the attempt's context, unless end is nil.
 //
 // Discard returns nil if the body is closed. Otherwise it continues in the
 // background, and waits there for a Read in progress, for the rest of the body
@@ -42,13 +41,16 @@ func Discard(resp *http.Response, reuse bool, end func()) *Discarded {
 	var busy bool // a Read is in progress
 	if ahead != nil {
 		ahead.Stop()
-		busy = !ahead.Ended()
+		busy, end = !ahead.Ended(), ahead.cancel
 	}
 	if resp.Body == http.NoBody || ahead != nil && !busy && ahead.end == io.EOF {
 		resp.Body.Close()
 		return nil
 	}
 	rest := reuse && !busy && (ahead == nil || ahead.end == nil)
+	if resp.Uncompressed && (ahead == nil || len(ahead.buf) == 0) {
+		rest = false // net/http's Close waits for a Read of the beginning of a gzip body
+	}
 	d := &Discarded{
 		body:  resp.Body,
 		close: sync.OnceValue(resp.Body.Close),
@@ -56,7 +58,7 @@ func Discard(resp *http.Response, reuse bool, end func()) *Discarded {
 		done:  make(chan struct{}),
 		hurry: make(chan struct{}),
 	}
-	d.busy = busy && !closeEndsRead(d.source())
+	d.busy = busy && !d.closeEndsRead()
 	if !rest && end != nil {
 		end()
 	}
@@ -89,6 +91,10 @@ func (d *Discarded) source() io.ReadCloser {
 	return d.body
 }
 
+// closeEndsRead reports whether the body's Close ends a Read in progress. Otherwise
+// the attempt's own context does, or the caller's.
+func (d *Discarded) closeEndsRead() bool { return d.end == nil && closeEndsRead(d.source()) }
+
 func (d *Discarded) drain() {
 	src := d.source()
 	buf := make([]byte, 8<<10)
@@ -117,7 +123,7 @@ func (d *Discarded) Finish(ctx context.Context, timeout time.Duration) {
 	if d.end != nil {
 		d.end()
 	}
-	if closeEndsRead(d.source()) {
+	if d.closeEndsRead() {
 		go func() { _ = d.close() }()
 	}
 }

@@ -20,8 +20,8 @@ func until(end <-chan struct{}) io.Reader {
 }
 
 // ahead starts to read src ahead.
-func ahead(src io.ReadCloser, limit int) (*http.Response, *Ahead) {
-	return Read(&http.Response{Body: src, ContentLength: -1}, limit, nil)
+func ahead(src io.ReadCloser, limit int, end func()) (*http.Response, *Ahead) {
+	return Read(&http.Response{Body: src, ContentLength: -1}, limit, nil, end)
 }
 
 func wantClosed(t *testing.T, b *httpfake.Body) {
@@ -35,10 +35,8 @@ func wantClosed(t *testing.T, b *httpfake.Body) {
 func TestAheadGivesBack(t *testing.T) {
 	for _, limit := range []int{1, 5, 100} {
 		src := httpfake.NewBody(strings.NewReader("hello, world"))
-		resp, ahead := ahead(src, limit)
-		if !ahead.WaitDone(t.Context()) {
-			t.Fatal("not settled")
-		}
+		resp, ahead := ahead(src, limit, nil)
+		ahead.WaitDone(t.Context())
 		if ahead.AtEnd() != (limit > 12) {
 			t.Errorf("limit %d: at its end: %v", limit, ahead.AtEnd())
 		}
@@ -69,8 +67,9 @@ func TestTrailersComeAtTheEnd(t *testing.T) {
 			return 0, io.EOF
 		})))
 		resp = &http.Response{Body: src, ContentLength: -1, Trailer: maps.Clone(announced)}
-		shown, ahead := Read(resp, 100, nil)
-		if !ahead.WaitDone(t.Context()) || len(shown.Trailer) != len(announced) || shown.Trailer.Get("Sum") != "" {
+		shown, ahead := Read(resp, 100, nil, nil)
+		ahead.WaitDone(t.Context())
+		if len(shown.Trailer) != len(announced) || shown.Trailer.Get("Sum") != "" {
 			t.Errorf("the trailer is %v before the body is read", shown.Trailer)
 		}
 		mine := shown.Trailer
@@ -83,15 +82,82 @@ func TestTrailersComeAtTheEnd(t *testing.T) {
 	}
 }
 
-// A body is not closed during a Read, unless its Close is known to end the Read.
+// The caller's Read waits for a Read in progress and returns its result.
+func TestReadTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		src := httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
+			if reads++; reads > 3 {
+				return 0, io.EOF
+			}
+			time.Sleep(time.Minute)
+			return copy(p, "part "), nil
+		}))
+		resp, ahead := ahead(src, 100, nil)
+		if ahead.Wait(t.Context(), 90*time.Second) {
+			t.Error("it has ended")
+		}
+		ahead.Stop()
+		start := time.Now()
+		if got := httpfake.ReadAll(t, resp); got != "part part part " || time.Since(start) != 90*time.Second {
+			t.Errorf("read %q after %v", got, time.Since(start))
+		}
+		wantClosed(t, src)
+	})
+}
+
+// Close ends a Read in progress: by the body's own Close, by the end of the
+// attempt's context, or not at all, and then the body is closed after the Read.
+func TestCloseDuringARead(t *testing.T) {
+	for _, way := range []string{"Close of the body", "end of the attempt's context", "neither"} {
+		synctest.Test(t, func(t *testing.T) {
+			hanging := make(chan struct{})
+			body := httpfake.NewBody(until(hanging))
+			var src io.ReadCloser = body
+			var end func()
+			switch way {
+			case "Close of the body":
+				src, _ = io.Pipe()
+			case "end of the attempt's context":
+				end = func() { close(hanging) }
+			}
+			resp, ahead := ahead(src, 100, end)
+			ahead.Wait(t.Context(), time.Second)
+			ahead.Stop()
+			blocked := make(chan error, 1)
+			go func() { _, err := resp.Body.Read(make([]byte, 1)); blocked <- err }()
+			synctest.Wait()
+			start := time.Now()
+			resp.Body.Close()
+			resp.Body.Close()
+			if time.Since(start) > 0 {
+				t.Errorf("%s: Close takes %v", way, time.Since(start))
+			}
+			if way == "neither" {
+				if body.Closes() > 0 {
+					t.Error("closed during a Read")
+				}
+				close(hanging)
+			}
+			if err := <-blocked; err == nil || err == io.EOF {
+				t.Errorf("%s: the Read in progress returns %v", way, err)
+			}
+			synctest.Wait()
+			if way != "Close of the body" {
+				wantClosed(t, body)
+			}
+		})
+	}
+}
+
+// A body is not closed during a Read, unless its Close ends the Read.
 func TestDiscardBesideARead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
 		src := httpfake.NewBody(until(end))
-		resp, _ := ahead(src, 100)
 		canceled := false
-		d := Discard(resp, true, func() { canceled = true })
-		d.Finish(t.Context(), time.Second)
+		resp, _ := ahead(src, 100, func() { canceled = true })
+		Discard(resp, true, nil).Finish(t.Context(), time.Second)
 		if src.Closes() != 0 || !canceled {
 			t.Errorf("closed %d times; canceled: %v", src.Closes(), canceled)
 		}
@@ -100,17 +166,13 @@ func TestDiscardBesideARead(t *testing.T) {
 		wantClosed(t, src)
 
 		pr, pw := io.Pipe()
-		resp, _ = ahead(wrapped{pr}, 100)
+		resp, _ = ahead(pr, 100, nil)
 		Close(resp, nil)
 		if _, err := pw.Write([]byte("x")); err != io.ErrClosedPipe {
 			t.Errorf("the pipe's writer got %v", err)
 		}
 	})
 }
-
-type wrapped struct{ io.ReadCloser }
-
-func (w wrapped) Bookkeeping() io.ReadCloser { return w.ReadCloser }
 
 // The rest is read in the background, up to a limit and a timeout.
 func TestDiscardReadsTheRest(t *testing.T) {
