@@ -10,6 +10,7 @@ import (
 	"example.com/awsretry/internal/jitter"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/pacer"
+	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/respbody"
 )
 
@@ -57,7 +58,7 @@ func (c *call) decide() bool {
 	}
 	switch {
 	case !c.body.Replayable():
-		c.record.Stop = StopBody
+		c.stopForBody()
 	case !c.draw():
 		c.record.Stop = StopQuota
 		if c.longPolls() {
@@ -77,6 +78,9 @@ func (c *call) final() Stop {
 		return c.interrupted()
 	case c.record.Class == Success:
 		return StopSuccess
+	case errors.Is(c.body.Err(), replay.ErrDiffers):
+		c.record.BodyErr = replay.ErrDiffers
+		return StopBody
 	case !c.record.Class.Retryable():
 		return StopPermanent
 	case c.options.noRetry:
@@ -358,9 +362,15 @@ func (c *call) takeBody(delay time.Duration) (left time.Duration, ok bool) {
 	case c.caller.Ended() != nil:
 		c.giveUp()
 	default:
-		c.stopAt(StopBody)
+		c.stopForBody()
 	}
 	return 0, false
+}
+
+// stopForBody ends the call because the request body cannot be sent again.
+func (c *call) stopForBody() {
+	c.stopAt(StopBody)
+	c.record.BodyErr = c.body.Why()
 }
 
 // patience returns how long takeBody waits for a Read of the caller's body in

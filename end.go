@@ -55,7 +55,12 @@ func (c *call) bodyCanceled() bool {
 // lastError returns the error of a call that returns no response.
 func (c *call) lastError() error {
 	why := c.caller.Ended()
-	if why == nil || c.record.Stop != c.stopFor(why) {
+	switch {
+	case c.record.BodyErr != nil && c.body.Err() != nil: // an earlier attempt sent another body
+		return c.before.failure.after(c.record.Err)
+	case c.record.BodyErr != nil:
+		return fmt.Errorf("%w; %w", c.record.Err, c.record.BodyErr)
+	case why == nil || c.record.Stop != c.stopFor(why):
 		return neterr.SchemeMismatch(c.record.Err)
 	}
 	err := c.record.Err

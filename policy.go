@@ -150,6 +150,9 @@ type Attempt struct {
 	// panicked, Err reports that.
 	Err error
 
+	// BodyErr is why the request body cannot be sent again, if Stop is StopBody.
+	BodyErr error
+
 	// IdempotencyKey is the Idempotency-Key that the Transport set, see
 	// Transport.IdempotencyKey, or "".
 	IdempotencyKey string

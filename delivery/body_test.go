@@ -67,9 +67,10 @@ func TestBodyFromGetBodyIsClosed(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		var bodies []*httpfake.Body
 		req := post(t, "http://a.example/", "")
-		req.Body, req.ContentLength = io.NopCloser(oneWay("x")), 1
+		text := httpfake.Text(100_000) // more than is kept
+		req.Body, req.ContentLength = io.NopCloser(oneWay(text)), int64(len(text))
 		req.GetBody = func() (io.ReadCloser, error) {
-			bodies = append(bodies, httpfake.NewBody(strings.NewReader("x")))
+			bodies = append(bodies, httpfake.NewBody(strings.NewReader(text)))
 			return bodies[len(bodies)-1], nil
 		}
 		send(t, &Transport{Base: responding(404), DeadLetter: func(_ context.Context, dead DeadLetter) error {
@@ -105,7 +106,8 @@ func TestLostBodies(t *testing.T) {
 		{"its reader failed", responding(503), body(oneWay("he"), iotest.ErrReader(broken)), broken, 0},
 		{"its reader fails in the rest", httpfake.Base(halfRead), body(oneWay("he"), iotest.ErrReader(broken)), broken, 0},
 		{"its GetBody fails", responding(404), func(req *http.Request) {
-			req.Body = io.NopCloser(oneWay("hello"))
+			text := httpfake.Text(100_000)
+			req.Body, req.ContentLength = io.NopCloser(oneWay(text)), int64(len(text))
 			req.GetBody = func() (io.ReadCloser, error) { return nil, broken }
 		}, broken, 0},
 		{"its reader hangs", httpfake.Base(hangingUp), hangs, nil, time.Second + defaultAttemptTimeout},

@@ -12,21 +12,25 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
+// keptWithGetBody is how much is kept of a body with a length and a GetBody.
+const keptWithGetBody = 64 << 10
+
 // getBodyOf returns a GetBody of a text.
 func getBodyOf(text string) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
 }
 
-// If GetBody fails, the response is returned, and the retry is not paid for.
+// If GetBody fails, the response is returned, and the retry is not paid for. GetBody
+// is called if more was sent than is kept.
 func TestFailingGetBody(t *testing.T) {
 	for _, err := range []error{errGone, nil} {
-		source := httpfake.NewBody(strings.NewReader("x"))
+		source := httpfake.NewBody(strings.NewReader(httpfake.Text(keptWithGetBody + 1)))
 		tr := retrying(func(req *http.Request) (*http.Response, error) {
 			httpfake.Receive(req)
 			return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
 		})
 		req := httpfake.Request(t, t.Context(), "PUT", source)
-		req.GetBody = func() (io.ReadCloser, error) { return nil, err }
+		req.GetBody, req.ContentLength = func() (io.ReadCloser, error) { return nil, err }, keptWithGetBody+1
 		r := send(tr, req)
 		if r.wantBody(t, "busy"); r.stop != awsretry.StopBody {
 			t.Errorf("%v", r)
@@ -47,6 +51,7 @@ func TestGetBodyDuringARead(t *testing.T) {
 		})
 		source := httpfake.NewBody(everyNow(3*time.Second/2, "late"))
 		req := httpfake.Request(t, t.Context(), "PUT", source)
+		req.ContentLength = int64(len("late"))
 		req.GetBody = func() (io.ReadCloser, error) { t.Error("GetBody is called"); return nil, errGone }
 		r := send(tr, req)
 		r.want(t, 503, awsretry.StopBody, time.Second)

@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -9,15 +11,19 @@ import (
 
 // ErrBusy is returned by GetBody of an attempt's request if the caller's reader
 // is still being read, so that the body cannot be resent yet.
-var ErrBusy = errors.New("awsretry: the request body is still being read")
+var ErrBusy = errors.New("the request body is still being read")
 
 // ErrNotKept is returned by GetBody of an attempt's request if more of the body was
 // sent than may be kept.
-var ErrNotKept = errors.New("awsretry: the request body cannot be sent again: more than MaxBodyBuffer of it was sent")
+var ErrNotKept = errors.New("the request body cannot be sent again: more than MaxBodyBuffer of it was sent")
+
+// ErrDiffers is the error of a GetBody that does not return the bytes that an
+// earlier attempt has read, or as many.
+var ErrDiffers = errors.New("the request body cannot be sent again: GetBody does not return the bytes that were sent")
 
 // errNoBody replaces the result of a GetBody that returned neither a body nor
 // an error.
-var errNoBody = errors.New("awsretry: GetBody returned no body")
+var errNoBody = errors.New("the request body cannot be sent again: GetBody returned no body")
 
 // readWait is how long GetBody waits for a Read of the caller's reader.
 const readWait = time.Second
@@ -30,11 +36,11 @@ func (s *stream) reopen(req *http.Request) (io.ReadCloser, error) {
 		return nil, err
 	}
 	waitFor(req.Context(), current, readWait)
-	old, err := s.endSuspension(body)
-	if err != nil {
-		return nil, err
+	old, rewinds, err := s.endSuspension(body)
+	if err == nil && rewinds {
+		err = s.rewind(req.Context(), old, readWait)
 	}
-	if err := s.rewind(old); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -54,7 +60,7 @@ func (s *stream) suspend(req *http.Request) (body *copied, current *reading, err
 	switch {
 	case s.over || body == nil || body.frozen || body.req != req:
 		return nil, nil, errFrozen
-	case s.lost && (s.end == nil || s.end == io.EOF):
+	case s.lost && !s.failed():
 		return nil, nil, ErrNotKept
 	case !s.intact():
 		return nil, nil, s.end
@@ -66,17 +72,18 @@ func (s *stream) suspend(req *http.Request) (body *copied, current *reading, err
 // endSuspension begins to rewind body, the copy that suspend returned. It returns
 // an error if that is impossible. If the Read is still in progress, body can be
 // read as before.
-func (s *stream) endSuspension(body *copied) (old io.Closer, err error) {
+func (s *stream) endSuspension(body *copied) (old io.Closer, rewinds bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.taken || s.current != any(body):
-		return nil, errFrozen
+		return nil, false, errFrozen
 	case s.reading != nil || !s.intact():
 		body.frozen = false
-		return nil, ErrBusy
+		return nil, false, ErrBusy
 	}
-	return s.beginRewind(), nil
+	old, rewinds = s.beginRewind()
+	return old, rewinds, nil
 }
 
 // reclaim makes c the newest copy again if nothing was read of it, and if the
@@ -84,12 +91,14 @@ func (s *stream) endSuspension(body *copied) (old io.Closer, err error) {
 // signer can read the result of GetBody for a hash, and the body itself is still
 // sent.
 func (s *stream) reclaim(c *copied) error {
-	body, old := s.beginReclaim(c)
+	body, old, rewinds := s.beginReclaim(c)
 	if body == nil {
 		return nil
 	}
-	if err := s.rewind(old); err != nil {
-		return err
+	if rewinds {
+		if err := s.rewind(c.ctx, old, readWait); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,58 +110,120 @@ func (s *stream) reclaim(c *copied) error {
 
 // beginReclaim begins to rewind the body. It returns the newest copy, or nil if
 // c cannot replace it.
-func (s *stream) beginReclaim(c *copied) (body *copied, old io.Closer) {
+func (s *stream) beginReclaim(c *copied) (body *copied, old io.Closer, rewinds bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	body, _ = s.current.(*copied)
 	switch {
 	case c.begun || c.closed || body == nil || body == c || body.req != c.req,
-		!body.closed && (s.end == nil || body.pos < len(s.kept)),
+		!body.closed && (s.end == nil || body.pos < len(s.kept) || len(s.passing.bytes) > 0),
 		s.taken || s.reading != nil || !s.intact():
-		return nil, nil
+		return nil, nil, false
 	}
 	body.frozen = true
-	return body, s.beginRewind()
+	old, rewinds = s.beginRewind()
+	return body, old, rewinds
 }
 
-// beginRewind begins to rewind a body with GetBody. The caller must unlock mu
-// and pass the result to rewind. beginRewind requires that mu is held, that the
-// newest copy is frozen and that no Read is in progress.
-func (s *stream) beginRewind() (old io.Closer) {
-	if s.again == nil {
-		return nil
+// beginRewind begins to rewind a body that takes a new reader from GetBody. If it
+// does, the caller must unlock mu and pass old to rewind. beginRewind requires that
+// mu is held, that the newest copy is frozen and that no Read is in progress.
+func (s *stream) beginRewind() (old io.Closer, rewinds bool) {
+	if !s.rewinds() {
+		return nil, false
 	}
 	s.reading = newReading() // so that nothing else rewinds it at the same time
-	return s.claimClose()
+	return s.claimClose(), true
 }
 
-// rewind closes the reader of a body with GetBody and opens a new one, as
-// net/http does.
-func (s *stream) rewind(old io.Closer) error {
-	if s.again == nil {
-		return nil
-	}
+// rewind closes the caller's reader and takes a new one from GetBody, as net/http
+// does. The new one must begin with what is kept. rewind waits for that until the
+// timeout has passed or ctx has ended.
+func (s *stream) rewind(ctx context.Context, old io.Closer, timeout time.Duration) error {
 	body, err := io.ReadCloser(nil), errNoBody
-	defer func() { s.endRewind(body, err) }()
+	checked := false
+	defer func() {
+		if !checked {
+			_ = closeNow(s.endRewind(body, err))
+		}
+	}()
 	_ = closeNow(old)
 	opened, failure := s.again()
-	if failure != nil {
+	switch {
+	case failure != nil:
 		err = failure
-	} else if opened != nil {
+		return err
+	case opened == nil:
+		return err
+	case len(s.kept) == 0:
 		body, err = opened, nil
+		return nil
 	}
-	return err
-}
-
-// endRewind makes body the caller's reader, or records err if it is not nil.
-func (s *stream) endRewind(body io.ReadCloser, err error) {
+	checked = true
+	current := s.inProgress()
+	go s.check(opened)
+	waitFor(ctx, current, timeout)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil {
-		s.lost, s.end = true, err
-	} else {
+	switch {
+	case s.reading != nil:
+		return ErrBusy
+	case s.lost:
+		return s.end
+	}
+	return nil
+}
+
+// check ends a rewind. It is a goroutine, because a Read of body may hang.
+func (s *stream) check(body io.ReadCloser) {
+	err := s.compare(body)
+	defer func() { _ = recover() }() // a panic here would end the process
+	_ = closeNow(s.endRewind(body, err))
+}
+
+// compare reads as much of body as is kept. It returns an error if the bytes differ.
+func (s *stream) compare(body io.Reader) error {
+	const maxEmptyReads = 100 // in a row, as in bufio
+	buf := make([]byte, min(len(s.kept), 8<<10))
+	empty := 0
+	for rest := s.kept; len(rest) > 0; {
+		if empty++; empty > maxEmptyReads {
+			return io.ErrNoProgress
+		}
+		n, _, err := readOnce(body, buf[:min(len(rest), len(buf))])
+		switch {
+		case !bytes.Equal(buf[:n], rest[:n]):
+			return ErrDiffers
+		case n < len(rest) && err == io.EOF:
+			return ErrDiffers
+		case n < len(rest) && err != nil:
+			return err
+		}
+		if rest = rest[n:]; n > 0 {
+			empty = 0
+		}
+	}
+	return nil
+}
+
+// endRewind makes body the caller's reader. If err is not nil, it records err
+// instead. It returns what must be closed, or nil.
+func (s *stream) endRewind(body io.ReadCloser, err error) (toClose io.Closer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.lost, s.end, s.fault = true, err, err
+		if body != nil {
+			toClose = body
+		}
+	case s.over:
+		toClose = body
+	default:
 		s.ReadCloser, s.closed, s.cut = body, false, false
-		s.kept, s.end, s.panic = s.kept[:0], nil, nil
+		s.end, s.panic = nil, nil
+		s.passing.rewind()
 	}
 	s.endReading()
+	return toClose
 }

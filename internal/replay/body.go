@@ -14,11 +14,13 @@ import (
 //   - The request has GetBody, and the body is in memory. The first attempt
 //     sends the caller's reader, and a retry sends a reader of the same bytes.
 //     GetBody is not called.
-//   - The request has GetBody. A retry calls it, but only after the previous
-//     reader has returned from its last Read and was closed.
-//   - The body is an io.ReaderAt with a size. Each attempt reads its own section.
-//   - The body is any other stream, or has trailers. What the attempts read is
-//     kept. A retry sends that first, and then the rest of the stream.
+//   - The body is an io.ReaderAt with a size, and the request has no GetBody. Each
+//     attempt reads its own section.
+//   - The body is any other stream, or has trailers. The beginning of what the
+//     attempts read is kept. A retry sends that first, and then the rest of the
+//     stream. If more was read than is kept, it needs a GetBody, which is called
+//     after the previous reader has returned from its last Read and was closed, and
+//     must return the same bytes.
 //
 // The caller's reader is closed once: when GetBody replaces it, when the call is
 // over and the last copy is closed or at its end, or when the call has failed. So
@@ -57,15 +59,18 @@ func (b *Body) Plan(limit int64, once bool) {
 		b.borrow(l, once)
 		return
 	}
-	trailers := len(b.req.Trailer) > 0
-	if b.req.GetBody != nil && !trailers {
-		if !b.memory.Remember(b.req.Body) {
-			b.stream = newStream(b.req, 0, false)
-			b.stream.again = b.req.GetBody
-		}
+	switch again := b.req.GetBody; {
+	case len(b.req.Trailer) > 0:
+	case again != nil && b.memory.Remember(b.req.Body):
 		return
-	}
-	if !trailers {
+	case again != nil:
+		if b.req.ContentLength > 0 {
+			limit = min(limit, maxChecked)
+		}
+		b.stream = newStream(b.req, limit, false)
+		b.stream.again = again
+		return
+	default:
 		if b.file = newFile(b.req); b.file != nil {
 			return
 		}
@@ -75,6 +80,13 @@ func (b *Body) Plan(limit int64, once bool) {
 	}
 	b.stream = newStream(b.req, limit, once)
 }
+
+// maxChecked is how much is kept of a body with a length and a GetBody, which
+// http.NewRequest sets together: enough to check what GetBody returns before a
+// retry. The rest is compared while it is sent. A GetBody without a length is that
+// of another body: middleware that compresses or encrypts the body while it is sent
+// leaves it in the clone of the request.
+const maxChecked = 64 << 10
 
 // Copied reports whether attempts read the caller's reader through copies.
 func (b *Body) Copied() bool { return b.file != nil || b.stream != nil }
@@ -135,6 +147,18 @@ func (b *Body) Freeze(ctx context.Context, timeout time.Duration) (waited time.D
 		return 0, true
 	}
 	return b.stream.freeze(ctx, timeout)
+}
+
+// Why returns why the body cannot be sent again, after Replayable or Freeze has
+// returned false.
+func (b *Body) Why() error {
+	switch {
+	case b.stream != nil:
+		return b.stream.why()
+	case b.file != nil:
+		return errModified
+	}
+	return nil
 }
 
 // Err returns the error of the caller's reader, or nil if there was none or it is

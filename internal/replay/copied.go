@@ -86,6 +86,8 @@ func (c *copied) next(p []byte) step {
 		c.pos += n
 		s.forget(c)
 		return step{n: n}
+	case len(s.passing.bytes) > 0:
+		return step{n: s.passing.take(p)}
 	case s.end != nil:
 		if s.end == io.EOF && c.trailer != nil {
 			maps.Copy(c.trailer, s.trailer)
@@ -115,7 +117,7 @@ func (c *copied) empty(kept int) bool {
 	s := c.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.kept) == kept && s.end == nil && !c.closed && !c.frozen && s.current == any(c)
+	return len(s.kept) == kept && len(s.passing.bytes) == 0 && s.end == nil && !c.closed && !c.frozen && s.current == any(c)
 }
 
 // Close ends a Read of the copy in progress. It also closes the caller's reader

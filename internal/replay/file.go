@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -33,6 +34,9 @@ func newFile(req *http.Request) *file {
 	}
 	return f
 }
+
+// errModified is why a file cannot be sent again.
+var errModified = errors.New("the request body cannot be sent again: the file was modified")
 
 // unchanged reports whether the modification time is that of the first attempt.
 func (f *file) unchanged() bool {

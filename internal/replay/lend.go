@@ -55,7 +55,7 @@ func (b *Body) Whole() (open func() io.Reader) {
 func (s *stream) whole() ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.kept, s.keeps() && s.intact() && s.end == io.EOF
+	return s.kept, s.intact() && !s.rewinds() && s.end == io.EOF
 }
 
 // Idle reports whether Base has closed the newest copy of a stream. Then the

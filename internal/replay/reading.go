@@ -35,18 +35,22 @@ func waitFor(ctx context.Context, r *reading, timeout time.Duration) (waited tim
 // that s.mu is held and that no Read is in progress.
 func (s *stream) read(c *copied, n int) {
 	n = min(n, maxRead)
-	switch free := s.limit - int64(len(s.kept)); {
-	case !s.keeps():
+	free := s.limit - int64(len(s.kept))
+	s.reading = newReading()
+	s.enter()
+	if !s.lost && free <= 0 && s.again != nil {
+		go s.readInto(s.passing.begin(n), s.ReadCloser)
+		return
+	}
+	switch {
+	case s.lost:
 	case free <= 0:
 		c.exceeded = true
 	default: // only a Read that begins with a full buffer may exceed the limit
 		n = int(min(int64(n), free))
 	}
 	s.grow(n)
-	buf := s.kept[len(s.kept) : len(s.kept)+n]
-	s.reading = newReading()
-	s.enter()
-	go s.readInto(buf, s.ReadCloser)
+	go s.readInto(s.kept[len(s.kept):len(s.kept)+n], s.ReadCloser)
 }
 
 // readInto is the goroutine of one Read.
@@ -65,8 +69,14 @@ func (s *stream) readInto(buf []byte, src io.Reader) {
 func (s *stream) record(n int, err error, panicked any) (toClose io.Closer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept = s.kept[:len(s.kept)+n]
-	s.end, s.panic, s.cut = err, panicked, s.closed && err != io.EOF
+	if s.passing.room != nil {
+		if !s.passing.add(n, err) {
+			s.lost, s.fault, err = true, ErrDiffers, ErrDiffers
+		}
+	} else {
+		s.kept = s.kept[:len(s.kept)+n]
+	}
+	s.end, s.panic, s.cut = err, panicked, s.closed && err != io.EOF && err != ErrDiffers
 	toClose = s.leave()
 	if toClose == nil && s.over && err != nil {
 		toClose = s.claimClose()
@@ -110,5 +120,8 @@ func (s *stream) grow(n int) {
 		return
 	}
 	size := max(need, min(2*cap(s.kept), int(min(s.limit, math.MaxInt))))
+	if s.again != nil && s.sized && !s.lost {
+		size = max(need, int(min(s.limit, s.length)))
+	}
 	s.kept = append(make([]byte, 0, size), s.kept...)
 }

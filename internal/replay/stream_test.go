@@ -173,6 +173,7 @@ func TestReadOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	read(t, again, 1)
 	again.Close()
 	r.fails = errGone
 	wantNothing(t, out.Body, errGone)
