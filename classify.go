@@ -25,6 +25,7 @@ func (c *call) classify() {
 
 // classifyOutcome determines the class of an outcome whose error code is known.
 func (c *call) classifyOutcome() {
+	c.record.NeverSent = c.record.Err != nil && c.neverSent()
 	switch {
 	case c.record.Err == nil:
 		c.record.Class = c.classOf()
@@ -51,7 +52,7 @@ func (c *call) mayHaveExecuted() bool {
 	case c.record.Class == Success || c.record.Class == Throttled:
 		return false
 	case c.record.Err != nil:
-		return !neterr.NeverSent(c.record.Err) &&
+		return !c.record.NeverSent &&
 			(c.canceled || errors.Is(c.record.Err, context.Canceled) || errorClass(c.record.Err) != Permanent)
 	case c.fault != nil && c.record.Response.StatusCode < 400:
 		return true
@@ -63,6 +64,13 @@ func (c *call) mayHaveExecuted() bool {
 	return true
 }
 
+// neverSent reports whether an attempt that failed was not sent, or the server did
+// not process it.
+func (c *call) neverSent() bool {
+	_, refused := neterr.ProxyStatus(c.record.Err)
+	return neterr.NeverSent(c.record.Err) || c.own.Unsent() || refused && !c.config.foreign
+}
+
 // classOf returns the class by the policy. If the policy makes no sense, it
 // sets fault.
 func (c *call) classOf() Class {
@@ -70,8 +78,11 @@ func (c *call) classOf() Class {
 	if c.options.hasPolicy {
 		policy = c.options.policy
 	}
-	if policy == nil {
+	switch { // without an allocation
+	case policy == nil:
 		return DefaultPolicy(&c.record)
+	case policy.isDefault():
+		return idempotentOnly(&c.record)
 	}
 	shown := c.record // the policy may keep the pointer; a stays on the stack
 	class := policy(&shown)

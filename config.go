@@ -171,7 +171,7 @@ func (t *Transport) newConfig() *config {
 	c.foreign = !ok
 	c.setDelays(t)
 	c.setBuckets(t)
-	c.fastPathAllowed = !c.ownRequest && c.policy == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
+	c.fastPathAllowed = !c.ownRequest && c.policy.isDefault() && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
 		!c.shareRetryAfter && !c.resume && c.limits == nil && c.peek == nil && c.keyOf == nil
 	return c
 }

@@ -33,7 +33,7 @@ func (c *call) prepare() error {
 	}
 	timeout, timed := c.attemptTimeout()
 	nested := c.options.attempt > 0 // in an attempt of another Transport
-	ownContext := timed || c.config.stall > 0 || c.config.mayHang(c.caller.Context) && (c.mayRetry(1) || c.partition.Pacer != nil)
+	ownContext := timed || c.config.stall > 0 || c.traces() || c.config.mayHang(c.caller.Context) && (c.mayRetry(1) || c.partition.Pacer != nil)
 	if c.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext && c.key == "" {
 		c.out = c.req
 		c.body.Take()
@@ -48,7 +48,7 @@ func (c *call) prepare() error {
 		ctx = c.caller.ForHook(ctx)
 	}
 	if ownContext {
-		c.own = respbody.NewContext(ctx, timeout, c.config.stall)
+		c.own = respbody.NewContext(ctx, timeout, c.config.stall, timed || !idempotent(&c.record))
 		ctx = c.own
 	}
 	c.out = c.copyRequest(ctx)
@@ -67,6 +67,18 @@ func (c *call) prepare() error {
 	}
 	return nil
 }
+
+// traces reports whether it must be known of a failed attempt if it was sent, and
+// its error may not tell, as after a TLS handshake that was reset.
+func (c *call) traces() bool {
+	policy := c.config.policy
+	if c.options.hasPolicy {
+		policy = c.options.policy
+	}
+	return policy != nil && secure(c.req) && !idempotent(&c.record)
+}
+
+func secure(req *http.Request) bool { return req.URL != nil && req.URL.Scheme == "https" }
 
 // copyRequest returns a copy of the caller's request. Its headers are a copy
 // too if Prepare may change them.

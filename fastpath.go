@@ -80,7 +80,8 @@ func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper
 // an error body that hangs.
 func (f *fastPath) exchange(c *config, req *http.Request, via http.RoundTripper) {
 	f.via = via
-	if (c.attempts > 1 || c.mode == Adaptive) && c.mayHang(req.Context()) {
+	if (c.attempts > 1 || c.mode == Adaptive) && c.mayHang(req.Context()) ||
+		c.policy != nil && secure(req) && !idempotent(&Attempt{Request: req}) {
 		f.sendWithin(req)
 	} else {
 		f.resp, f.err = via.RoundTrip(req)
@@ -90,7 +91,7 @@ func (f *fastPath) exchange(c *config, req *http.Request, via http.RoundTripper)
 
 // sendWithin sends the request in its own context.
 func (f *fastPath) sendWithin(req *http.Request) {
-	f.own = respbody.NewContext(req.Context(), 0, 0)
+	f.own = respbody.NewContext(req.Context(), 0, 0, !idempotent(&Attempt{Request: req}))
 	f.out = f.own.Copy(req)
 	f.resp, f.err = f.own.Send(f.via, f.out)
 	if f.resp != nil && f.resp.Request == f.out {

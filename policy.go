@@ -3,6 +3,7 @@ package awsretry
 import (
 	"errors"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -198,6 +199,10 @@ type Attempt struct {
 	// Stop is why no attempt follows, or "" if one does.
 	Stop Stop
 
+	// NeverSent reports that the attempt has an Err because nothing of the request
+	// was sent, or because the service did not process it.
+	NeverSent bool
+
 	// MaybeExecuted reports that the service may have executed this attempt, or
 	// an earlier one of the call, although it failed: it may have been sent, and
 	// its outcome was an error of the transport, or a server error other than
@@ -327,17 +332,32 @@ func statusClass(status int) Class {
 // X-Idempotency-Key header, even one from Transport.IdempotencyKey, or nothing of
 // it was sent. Throttled does not change, because the service did not execute the
 // request. A nil policy means DefaultPolicy.
+//
+// To know whether a POST or PATCH to an https URL was sent, the Transport traces its
+// connection, which costs a few allocations.
 func IdempotentOnly(policy Policy) Policy {
 	if policy == nil {
-		policy = DefaultPolicy
+		return idempotentOnly
 	}
-	return func(a *Attempt) Class {
-		class := policy(a)
-		if class != Transient && class != Timeout || idempotent(a) || neterr.NeverSent(a.Err) {
-			return class
-		}
-		return Permanent
+	return func(a *Attempt) Class { return ifIdempotent(a, policy(a)) }
+}
+
+// idempotentOnly is IdempotentOnly(nil). A Transport knows it by its identity.
+func idempotentOnly(a *Attempt) Class { return ifIdempotent(a, DefaultPolicy(a)) }
+
+// isDefault reports whether policy never changes the class of a response below 400
+// without an error code.
+func (policy Policy) isDefault() bool {
+	return policy == nil || reflect.ValueOf(policy).Pointer() == reflect.ValueOf(idempotentOnly).Pointer()
+}
+
+// ifIdempotent returns class, or Permanent if it is not safe to send the request
+// again.
+func ifIdempotent(a *Attempt, class Class) Class {
+	if class != Transient && class != Timeout || a.NeverSent || neterr.NeverSent(a.Err) || idempotent(a) {
+		return class
 	}
+	return Permanent
 }
 
 func idempotent(a *Attempt) bool {

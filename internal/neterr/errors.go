@@ -91,7 +91,7 @@ func NeverSent(err error) bool {
 		case *net.DNSError:
 			return true
 		case *net.OpError:
-			return err.Op == "dial" || err.Op == "proxyconnect"
+			return err.Op == "dial" || err.Op == "proxyconnect" || strings.HasPrefix(err.Op, "socks")
 		case streamError:
 			return err.Code == refusedStream
 		case interface{ As(target any) bool }: // net/http's own stream error

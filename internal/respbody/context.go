@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 )
@@ -50,6 +51,8 @@ type Context struct {
 	// goroutines that Prepare started may use the context before Start.
 	timer atomic.Pointer[time.Timer]
 
+	connection *connection // nil unless it is traced
+
 	stall      time.Duration // 0: none
 	stallTimer *time.Timer   // runs during a Read of the body; nil before Bind, and without a stall
 
@@ -58,10 +61,35 @@ type Context struct {
 }
 
 // NewContext returns a context with a timeout that begins with Start. stall limits
-// how long a Read of the response body may take. 0 means no limit.
-func NewContext(parent context.Context, timeout, stall time.Duration) *Context {
-	ctx, cancel := context.WithCancelCause(parent)
-	return &Context{Context: ctx, Parent: parent, cancel: cancel, timeout: timeout, stall: stall}
+// how long a Read of the response body may take. 0 means no limit. trace is for
+// Unsent.
+func NewContext(parent context.Context, timeout, stall time.Duration, trace bool) *Context {
+	c := &Context{Parent: parent, timeout: timeout, stall: stall}
+	if trace {
+		c.connection = new(connection)
+		parent = c.connection.trace(parent)
+	}
+	c.Context, c.cancel = context.WithCancelCause(parent)
+	return c
+}
+
+// A connection is what is known of the connection of an attempt.
+type connection struct {
+	httptrace.ClientTrace
+	asked, got atomic.Bool // Base looked for one; it had one
+}
+
+func (c *connection) trace(parent context.Context) context.Context {
+	c.GetConn = func(string) { c.asked.Store(true) }
+	c.GotConn = func(httptrace.GotConnInfo) { c.got.Store(true) }
+	return httptrace.WithClientTrace(parent, &c.ClientTrace)
+}
+
+// Unsent reports whether Base looked for a connection to send the request over, and
+// got none: the proxy refused, for example, or the TLS handshake failed. It is false
+// if the connection is not traced, and may be called on a nil Context.
+func (c *Context) Unsent() bool {
+	return c != nil && c.connection != nil && c.connection.asked.Load() && !c.connection.got.Load()
 }
 
 // Copy returns a shallow copy of req with the context c. The copy is a part of c,

@@ -215,7 +215,7 @@ func TestDiscardReadsTheRest(t *testing.T) {
 // A body that is read ahead may end while its timeout is resumed.
 func TestEndDuringResume(t *testing.T) {
 	for range 20_000 {
-		c := NewContext(t.Context(), time.Hour, 0)
+		c := NewContext(t.Context(), time.Hour, 0, false)
 		c.Start()
 		resume := c.Hold()
 		var ending sync.WaitGroup
