@@ -115,7 +115,6 @@ func printThrottling(w io.Writer, t comparison[throttling, throttlingFigures], p
 		{"calls failed", true, func(f throttlingFigures) string { return percent(f.failed) }},
 		{"p50", true, func(f throttlingFigures) string { return seconds(f.p50) }},
 		{"p99", true, func(f throttlingFigures) string { return seconds(f.p99) }},
-		{"longest", !pacing, func(f throttlingFigures) string { return seconds(f.longest) }},
 		{"Jain, callers", true, func(f throttlingFigures) string { return index(f.fair) }},
 		{"Jain, clients", byClient, func(f throttlingFigures) string { return index(f.fairClients) }},
 		{"90 % after", pacing, func(f throttlingFigures) string { return found(f.begun) }},
@@ -143,7 +142,7 @@ func printThrottling(w io.Writer, t comparison[throttling, throttlingFigures], p
 const (
 	ofCalls = `- goodput: successful calls / those that the service could have served
 - throttled: of the attempts; calls failed: of the calls
-- p50, p99, longest: of a call, successful or not, with its delays and its time in line
+- p50, p99: of a call, successful or not, with its delays and its time in line
 - Jain: Jain's fairness index of the successful calls; 1 if all have the same
 `
 	ofSearch = `- 90 % after, after a step: seconds until the goodput is nine tenths of what the service gives, from the beginning of
