@@ -61,7 +61,7 @@ func TestStormFigures(t *testing.T) {
 	}
 	got := sample.figures(s, []float64{2, 2, 6, 4, 2, 2, 2, 2, 2, 9})
 	want := stormFigures{
-		during: 2, peak: 3, after: 14.0 / 12, recovered: 1, failedDuring: 0.75, failedAfter: 2.0 / 12, failed: 5,
+		during: 2, peak: 3, after: 14.0 / 12, recovered: 1, failedDuring: 0.75, failedAfter: 2.0 / 12,
 		p50: time.Second, p99: 2 * time.Second,
 	}
 	if math.Abs(got.failedAfter-want.failedAfter) < 1e-12 {

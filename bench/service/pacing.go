@@ -14,8 +14,7 @@ const (
 
 var scaledPacing = library{name: scaledName, over: ours(adaptive, scaled)}
 
-// pacers are compared in finding the rate of a service. The one that needs help
-// in virtual time runs on the wall clock too.
+// pacers are compared in finding the rate of a service, in virtual time.
 var pacers = slices.Concat(
 	named(standardName, adaptiveName),
 	[]library{scaledPacing},

@@ -90,12 +90,12 @@ func printStorms(w io.Writer, storms []comparison[storm, stormFigures]) {
 			}
 			cells = append(cells, []any{
 				row.library, times(f.during), times(f.peak), times(f.after), recovered,
-				percent(f.failedDuring), percent(f.failedAfter), f.failed, seconds(f.p50), seconds(f.p99),
+				percent(f.failedDuring), percent(f.failedAfter), seconds(f.p50), seconds(f.p99),
 			})
 		}
 		output.Table(w, 1, []any{
 			"library", "load in the outage", "worst second", "load after it", "recovered after",
-			"failed in the outage", "failed after it", "calls failed", "p50 in the outage", "p99",
+			"failed in the outage", "failed after it", "p50 in the outage", "p99",
 		}, cells)
 	}
 }
@@ -103,7 +103,7 @@ func printStorms(w io.Writer, storms []comparison[storm, stormFigures]) {
 // printThrottling writes the table of a throttling. For pacers it has the time
 // that they take to find the rate, and not the callers' shares.
 func printThrottling(w io.Writer, t comparison[throttling, throttlingFigures], pacing bool) {
-	fmt.Fprintf(w, "## %s\n\n%s\n\n", t.of.name, t.of.about())
+	fmt.Fprintf(w, "## %s\n\n%s\n\n", t.of.name, t.of.about(!pacing))
 	byClient := t.of.virtual.scenario.Clients.Count > 1
 	columns := []struct {
 		name  string
@@ -150,7 +150,7 @@ const (
 `
 	ofLoops   = "- throttled: of the attempts\n"
 	ofBudgets = "- load: attempts / calls\n"
-	ofOutages = `- p50, p99: of a call, successful or not; in the outage: of the new calls
+	ofOutages = `- p50 in the outage, p99: of the calls that begin in the outage
 - load: attempts / calls; worst second: of attempts, since the outage began, / calls
 - recovered after: from the end of the outage to the first of five seconds in a row in which 99 % of the new calls
   succeed

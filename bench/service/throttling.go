@@ -115,9 +115,12 @@ func (s *throttlingSample) figures(p period, series simulate.Series) throttlingF
 }
 
 // about says when the throttling is measured.
-func (t throttling) about() string {
-	return fmt.Sprintf("Measured from %v to %v in virtual time, from %v to %v on the wall clock.",
-		t.virtual.from, t.virtual.scenario.Duration, t.wall.from, t.wall.scenario.Duration)
+func (t throttling) about(wall bool) string {
+	virtual := fmt.Sprintf("Measured from %v to %v", t.virtual.from, t.virtual.scenario.Duration)
+	if !wall {
+		return virtual + "."
+	}
+	return fmt.Sprintf("%s in virtual time, from %v to %v on the wall clock.", virtual, t.wall.from, t.wall.scenario.Duration)
 }
 
 func total(of []float64) float64 {
