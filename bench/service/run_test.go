@@ -70,7 +70,7 @@ func TestShortRun(t *testing.T) {
 			}
 		}
 		after := byLibrary(r.sdkStorms[0].rows)
-		for _, name := range []string{sdkAdaptiveName, awssdkName, awssdkAppliedName} {
+		for _, name := range []string{sdkAdaptiveName, awssdkName} {
 			if f := after[name]; f.recovered < 0 || f.failedAfter > 0.03 {
 				t.Errorf("%s after an outage: %+v", name, f)
 			}
