@@ -305,8 +305,8 @@ func TestChart(t *testing.T) {
 					continue
 				}
 				c := newReport(page, time.Now()).Others[0].Minute.Chart()
-				if (len(c.Bars) > 0) != (attempts+refusals > 0) {
-					t.Errorf("%d bars", len(c.Bars))
+				if len(c.Bars) == 0 {
+					t.Errorf("%d attempts, %d refusals: no bars", attempts, refusals)
 				}
 				for _, b := range c.Bars {
 					if b.X != 590 || b.Y < -least || b.Y+b.Height > high+least || b.Height < least {
