@@ -21,8 +21,7 @@ type call struct {
 	req       *http.Request // the caller's; never changed
 	caller    caller.Context
 	options   callOptions          // of the context; the zero value if it has none
-	entry     *admission.Entry     // released by end; nil before
-	partition *admission.Partition // of entry
+	partition *admission.Partition // released by end; nil before
 	attempts  int                  // how often the request may be sent
 	outer     bool                 // the AWS SDK that made the request retries it
 	observed  bool                 // there are observers
@@ -55,13 +54,10 @@ func (c *call) begin(config *config, options *callOptions) error {
 	if c.options.fault != nil {
 		return &Error{Stop: StopPermanent, Err: c.options.fault}
 	}
-	c.use(config.partitionOf(c.req, options))
+	c.partition = config.partitionOf(c.req, options)
 	c.body.Plan(config.maxBuffer, !c.mayRetry(1))
 	return nil
 }
-
-// use makes the partition that of the call, which releases it at its end.
-func (c *call) use(e *admission.Entry) { c.entry, c.partition = e, &e.Value }
 
 // resolve sets what the config, the options of the context, which may be nil, and the
 // request say of the attempts.
@@ -104,8 +100,8 @@ func (c *call) finally() {
 
 // end releases what the attempts share.
 func (c *call) end() {
-	if c.entry != nil {
-		c.config.partitions.Release(c.entry)
+	if c.partition != nil {
+		c.config.partitions.Release(c.partition)
 	}
 	c.caller.Release()
 	c.body.Release(!c.responded) // its Close may panic

@@ -31,8 +31,8 @@ import (
 	"unicode"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/invalid"
-	"example.com/awsretry/internal/sharing"
 )
 
 const (
@@ -185,7 +185,7 @@ func (c Config) validate() error {
 }
 
 // Join implements [awsretry.Shared].
-func (f *Fleet) Join(share sharing.Share) {
+func (f *Fleet) Join(share *admission.Share) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed || f.Validate(awsretry.Adaptive) != nil {
