@@ -8,10 +8,10 @@ import (
 
 	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/awsproto"
-	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/respbody"
+	"example.com/awsretry/internal/wait"
 )
 
 // A call is one RoundTrip: what its attempts share, and the present attempt. It
@@ -19,7 +19,7 @@ import (
 type call struct {
 	config    *config
 	req       *http.Request // the caller's; never changed
-	caller    caller.Context
+	caller    wait.Context
 	options   callOptions          // of the context; the zero value if it has none
 	partition *admission.Partition // released by end; nil before
 	attempts  int                  // how often the request may be sent
@@ -38,7 +38,7 @@ type call struct {
 
 // take makes c the call of req. From here on, end closes the request's body.
 func (c *call) take(req *http.Request) {
-	c.req, c.caller = req, caller.Of(req)
+	c.req, c.caller = req, wait.Of(req)
 	c.body.Own(req)
 }
 

@@ -8,9 +8,9 @@ import (
 	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/awsproto"
-	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/respbody"
+	"example.com/awsretry/internal/wait"
 )
 
 // A fastPath sends a request that needs nothing but sending. Most requests
@@ -38,7 +38,7 @@ func (f *fastPath) send(c *config, req *http.Request) {
 		return
 	}
 	ctx := req.Context()
-	if ctx.Err() != nil || caller.Canceled(req) {
+	if ctx.Err() != nil || wait.Canceled(req) {
 		return
 	}
 	if f.options = optionsOf(ctx); f.options != nil {
@@ -146,7 +146,7 @@ func (f *fastPath) reward(req *http.Request) {
 func (f *fastPath) goOn(req *http.Request) (*http.Response, error) {
 	var c call
 	defer c.finally()
-	c.req, c.caller, c.outer = req, caller.Of(req), f.config.retriedOutside(req)
+	c.req, c.caller, c.outer = req, wait.Of(req), f.config.retriedOutside(req)
 	c.resolve(f.config, nil)
 	c.body.Sent(req, f.memory)
 	c.partition = f.partition

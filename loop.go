@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/sdkloop"
+	"example.com/awsretry/internal/wait"
 )
 
 func init() {
@@ -222,7 +222,7 @@ func (t *Transport) delayAfter(record Attempt) (time.Duration, error) {
 	if record.Request == nil {
 		record.Request = new(http.Request)
 	}
-	c := call{req: record.Request, caller: caller.Of(record.Request), attempt: attempt{record: record}}
+	c := call{req: record.Request, caller: wait.Of(record.Request), attempt: attempt{record: record}}
 	c.resolve(config, optionsOf(record.Request.Context()))
 	c.record.Number = max(record.Number, 1)
 	c.record.Asked = c.findDelay()
