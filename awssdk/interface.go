@@ -7,7 +7,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/awsproto"
-	"example.com/awsretry/internal/sdkloop"
+	"example.com/awsretry/internal/retrier"
 	"example.com/awsretry/internal/wait"
 )
 
@@ -39,7 +39,7 @@ func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 	if resp != nil {
 		failed.Request = resp.Request
 	}
-	delay, err := sdkloop.Delay(r.transport, failed)
+	delay, err := r.transport.DelayAfter(retrier.Seal{}, failed)
 	return beforeLoop(delay, resp), err
 }
 
