@@ -151,7 +151,7 @@ func New(client Client, c Config) (*Fleet, error) {
 	}
 	c.Lease = cmp.Or(c.Lease, defaultLease)
 	c.Expiry = cmp.Or(c.Expiry, max(defaultExpiry, 10*c.Lease))
-	f := &Fleet{client: client, config: c, schedule: scheduleOf(client), id: rand.Text(), started: time.Now()}
+	f := &Fleet{client: client, config: c, schedule: random{}, id: rand.Text(), started: time.Now()}
 	f.admitted, f.reported = -joinBurst*joinInterval, make(map[string]time.Duration)
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f, nil
