@@ -115,10 +115,9 @@ compat: ## The library on 32 bits, and on the oldest Go that it supports, which 
 	@echo "== go test on linux/386"; GOARCH=386 go test -vet=off ./...
 	@for m in $(OLDEST_MODULES); do go=$$(awk '$$1 == "go" {print $$1 $$2}' $$m/go.mod); echo "== go test with $$go, $$m"; (cd $$m && GOTOOLCHAIN=$$go go test -vet=off ./...); done
 
-# The first version has the oldest loop that awssdk is for, and v1.47.5 the last one that an environment variable selects.
 SDK := github.com/aws/aws-sdk-go-v2
-SDK_VERSIONS := v1.44.0 v1.47.5 v1.48.0 latest
-sdk-newest: ## The tests of awssdk with the newest AWS SDK and older ones, which are downloaded; no file of the checkout changes
+SDK_VERSIONS := $$(cd awssdk && awk '$$1 == "$(SDK)" {print $$2}' go.mod) latest
+sdk-newest: ## The tests of awssdk with the AWS SDK that it requires and the newest one, which is downloaded; no file of the checkout changes
 	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; \
 	for version in $(SDK_VERSIONS); do \
 		cp awssdk/go.mod "$$copy/sdk.mod"; cp awssdk/go.sum "$$copy/sdk.sum"; \

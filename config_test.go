@@ -77,11 +77,6 @@ func TestValidate(t *testing.T) {
 			if _, got := get(t, tt.tr); got == nil || got.Error() != err.Error() {
 				t.Errorf("RoundTrip returns %v, Validate %v", got, err)
 			}
-			if b, ok := tt.tr.Backoff.(interface{ Validate() error }); ok {
-				if own := b.Validate(); own == nil || !strings.HasPrefix(own.Error(), "awsretry: Backoff.") {
-					t.Errorf("the Backoff's own Validate returns %v", own)
-				}
-			}
 		})
 	}
 }

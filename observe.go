@@ -46,21 +46,18 @@ func LogTo(logger *slog.Logger) func(Attempt) {
 		if a.Request != nil {
 			ctx = a.Request.Context()
 		}
-		newRecord(a, false).Log(ctx, to)
+		a.Record(record.Options{}).Log(ctx, to)
 	}
-}
-
-func init() {
-	record.Of = func(attempt any, omitPaths bool) record.Record { return newRecord(attempt.(Attempt), omitPaths) }
 }
 
 // callSeed keeps the addresses of requests out of the log.
 var callSeed = maphash.MakeSeed()
 
-// newRecord returns the record of an attempt, without what retrylog adds to it.
-func newRecord(a Attempt, omitPaths bool) record.Record {
+// Record returns the record of an attempt that packages of this repository log. It
+// is without what retrylog adds to it.
+func (a Attempt) Record(o record.Options) record.Record {
 	showURL, showError := redact.URL, redact.Error
-	if omitPaths {
+	if o.OmitPaths {
 		showURL, showError = redact.Origin, redact.ErrorOrigins
 	}
 	r := record.Record{

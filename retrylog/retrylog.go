@@ -64,7 +64,7 @@ func (c Config) Observer() func(awsretry.Attempt) {
 		var r record.Record
 		warns := false
 		if logged {
-			r = record.Of(a, c.OmitPaths)
+			r = a.Record(record.Options{OmitPaths: c.OmitPaths})
 			level, _ := r.Event()
 			warns, logged = level == slog.LevelWarn, logger.Enabled(ctx, level)
 		}

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/tokens"
+	"example.com/awsretry/internal/wait"
 )
 
 func newPartition() *Partition {
@@ -22,12 +22,12 @@ func newPartition() *Partition {
 	}
 }
 
-func request(ctx context.Context) (*http.Request, *caller.Context) {
+func request(ctx context.Context) (*http.Request, *wait.Context) {
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://service.test/", nil)
 	if err != nil {
 		panic(err)
 	}
-	c := caller.Of(req)
+	c := wait.Of(req)
 	return req, &c
 }
 

@@ -46,9 +46,10 @@ type Milliseconds float64
 // Span returns d in milliseconds.
 func Span(d time.Duration) Milliseconds { return Milliseconds(math.Round(float64(d)/1e3) / 1e3) }
 
-// Of returns the record of an awsretry.Attempt, without the last three attributes.
-// Package awsretry sets it when the program starts.
-var Of func(attempt any, omitPaths bool) Record
+// Options are those of the record of an attempt.
+type Options struct {
+	OmitPaths bool // of URLs
+}
 
 // Event returns the level and the message of the attempt's line.
 func (r Record) Event() (slog.Level, string) {

@@ -197,7 +197,7 @@ func TestNoBurstAfterAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const capacity, rate, callers = 100, 100, 2000
 		b := newEmpty(rate, capacity)
-		line := make([]*waiter[announced.Request], callers)
+		line := make([]*waiter, callers)
 		for i := range line {
 			line[i] = mustJoin(t, b, 1)
 		}
@@ -241,7 +241,7 @@ func TestPanicOfContextLeavesNothingBehind(t *testing.T) {
 // ledger took.
 func TestLeaveGivesBackToTheLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New[announced.Request](time.Now(), 0, 0)
+		b := New(time.Now(), 0, 0)
 		l := announced.New(0)
 		b.Limit(l, false)
 		says := func(remaining float64) {
@@ -280,7 +280,7 @@ func TestLeaveGivesBackToTheLedger(t *testing.T) {
 func TestSlots(t *testing.T) {
 	const ms = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
-		b := New[announced.Request](time.Now(), 100, 50)
+		b := New(time.Now(), 100, 50)
 		b.AddSlots(Slots{At: 100 * ms, Every: 10 * ms, N: 3})
 		b.AddSlots(Slots{At: 200 * ms, Every: 50 * ms, N: 2})
 		check := func(ahead int, take bool, expected time.Duration) {
@@ -333,7 +333,7 @@ func TestSlots(t *testing.T) {
 // Callers that need it are served in order.
 func TestLineOfTwoResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New[announced.Request](time.Now(), 0, 0)
+		b := New(time.Now(), 0, 0)
 		l := announced.New(0)
 		b.Limit(l, false)
 		core, log := announced.RouteOf("GET", "/repos"), announced.RouteOf("GET", "/log")
@@ -373,7 +373,7 @@ func TestLineOfTwoResources(t *testing.T) {
 // that wait for tokens.
 func TestPacedLineOfTwoResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New[announced.Request](time.Now(), .1, 1)
+		b := New(time.Now(), .1, 1)
 		l := announced.New(0)
 		b.Limit(l, true)
 		core, log := announced.Request{Route: announced.RouteOf("GET", "/repos")}, announced.Request{Route: announced.RouteOf("GET", "/log")}
@@ -411,7 +411,7 @@ func TestPacedLineOfTwoResources(t *testing.T) {
 // A caller's expected wait includes the known costs of those before it.
 func TestExpectedWaitAfterKnownCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New[announced.Request](time.Now(), 0, 0)
+		b := New(time.Now(), 0, 0)
 		l := announced.New(0)
 		b.Limit(l, false)
 		costs := func(units float64) announced.Request {
@@ -446,7 +446,7 @@ func TestExpectedWaitAfterKnownCosts(t *testing.T) {
 // deadline leaves room for a response.
 func TestLimitOfAWaitForALedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New[announced.Request](time.Now(), 0, 0)
+		b := New(time.Now(), 0, 0)
 		l := announced.New(0)
 		b.Limit(l, false)
 		says := func(sent time.Duration, reset time.Duration) {

@@ -1,6 +1,4 @@
-// Package caller provides the context of the caller of RoundTrip for the waits of a
-// call. The deprecated Request.Cancel ends it, too.
-package caller
+package wait
 
 import (
 	"context"
@@ -9,9 +7,10 @@ import (
 	"time"
 )
 
-// A Context is the context of a request, which Request.Cancel ends, too. An
-// http.Client with a Timeout sets that channel and a deadline. If there is a
-// deadline, it ends long waits, and the channel is only polled.
+// A Context is the context of the caller of RoundTrip, which the deprecated
+// Request.Cancel ends, too. An http.Client with a Timeout sets that channel and a
+// deadline. If there is a deadline, it ends long waits, and the channel is only
+// polled.
 type Context struct {
 	context.Context                 // the request's
 	cancel          <-chan struct{} // Request.Cancel
@@ -114,7 +113,7 @@ func (c *Context) Release() {
 type waitingKey struct{}
 
 // ForHook returns ctx, the context of an attempt, for a hook. The hook gets its
-// context for a wait from [Waiting].
+// context for a wait from [InHook].
 func (c *Context) ForHook(ctx context.Context) context.Context {
 	if !c.onlyCancel() {
 		return ctx
@@ -122,9 +121,9 @@ func (c *Context) ForHook(ctx context.Context) context.Context {
 	return context.WithValue(ctx, waitingKey{}, c.Waiting())
 }
 
-// Waiting returns the context for a wait in a Prepare hook that gets a request with
+// InHook returns the context for a wait in a Prepare hook that gets a request with
 // the context ctx. The deprecated Request.Cancel ends it, too.
-func Waiting(ctx context.Context) context.Context {
+func InHook(ctx context.Context) context.Context {
 	if waiting, ok := ctx.Value(waitingKey{}).(context.Context); ok {
 		return waiting
 	}

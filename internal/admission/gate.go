@@ -1,6 +1,4 @@
-// Package gate delays all callers while a delay that one of them received is in
-// force.
-package gate
+package admission
 
 import (
 	"context"

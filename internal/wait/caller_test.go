@@ -1,4 +1,4 @@
-package caller
+package wait
 
 import (
 	"context"
@@ -34,12 +34,12 @@ func TestRequestCancel(t *testing.T) {
 			if slept || !Canceled(req) || c.Ended() != want || c.TimedOut(c.Ended()) != timed {
 				t.Errorf("timed %v: %v", timed, c.Ended())
 			}
-			if c.Waiting().Err() == nil || Waiting(hook).Err() == nil {
+			if c.Waiting().Err() == nil || InHook(hook).Err() == nil {
 				t.Errorf("timed %v: a wait did not end", timed)
 			}
 		})
 	}
-	if ctx := t.Context(); Waiting(ctx) != ctx {
+	if ctx := t.Context(); InHook(ctx) != ctx {
 		t.Error("a context without another one for waits is not its own")
 	}
 }

@@ -1,4 +1,4 @@
-package partitions
+package admission
 
 import (
 	"fmt"
@@ -6,48 +6,28 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"time"
 
+	"example.com/awsretry/internal/pacer"
+	"example.com/awsretry/internal/tokens"
 	"github.com/google/go-cmp/cmp"
 )
 
-// A bucket is the value of the entries in these tests: tokens that another entry
-// can take over, and whether the entry limits its requests.
-type bucket struct {
-	tokens  *atomic.Int64
-	limited atomic.Bool
-}
-
 const capacity = 500
 
-type kind struct{}
-
-func (kind) New(e *Entry[bucket]) {
-	e.Value.tokens = new(atomic.Int64)
-	e.Value.tokens.Store(capacity)
-}
-
-func (kind) Replace(e, old, extra *Entry[bucket]) {
-	e.Value.tokens = old.Value.tokens
-	if extra != nil {
-		e.Value.limited.Store(extra.Value.limited.Load())
+// newTestTable returns a table whose partitions have buckets of capacity tokens. In
+// these tests a Retry-After is what limits the requests of a partition.
+func newTestTable(size int, lines bool) *Table {
+	return &Table{
+		Size: size, Lines: lines,
+		NewQuota: func() *tokens.Quota { return tokens.NewQuota(tokens.QuotaConfig{Capacity: capacity}) },
+		NewPacer: func() *pacer.Pacer { return nil },
 	}
 }
 
-func (kind) Borrow(e, lender *Entry[bucket]) { e.Value.tokens = lender.Value.tokens }
-func (kind) Dropped(*Entry[bucket])          {}
-func (k kind) Fresh(e *Entry[bucket]) bool   { return e.Value.tokens.Load() == capacity && !k.Limits(e) }
-func (kind) Limits(e *Entry[bucket]) bool    { return e.Value.limited.Load() }
-func (kind) Join(*Entry[bucket])             {}
-func (kind) Joins() bool                     { return false }
-
-func newTestTable(size int, lines bool) *Table[bucket] {
-	return &Table[bucket]{Size: size, Kind: kind{}, Lines: lines}
-}
-
 // wantPartitions compares the names, the most recently used first.
-func wantPartitions(t *testing.T, when string, table *Table[bucket], want ...string) {
+func wantPartitions(t *testing.T, when string, table *Table, want ...string) {
 	t.Helper()
 	var got []string
 	for _, p := range table.All() {
@@ -59,18 +39,18 @@ func wantPartitions(t *testing.T, when string, table *Table[bucket], want ...str
 }
 
 // wantState compares the tokens of a partition, and whether it limits.
-func wantState(t *testing.T, table *Table[bucket], name string, tokens int, limited bool) {
+func wantState(t *testing.T, table *Table, name string, tokens int, limited bool) {
 	t.Helper()
 	p := table.Find(name)
-	if p == nil || int(p.Value.tokens.Load()) != tokens || p.Value.limited.Load() != limited {
+	if p == nil || p.Quota.Tokens() != tokens || p.limits() != limited {
 		t.Errorf("%s: %+v; want %d tokens, limited %v", name, p, tokens, limited)
 	}
 }
 
-// What a call does to its entry.
-func succeed(*Entry[bucket])    {}
-func drain(p *Entry[bucket])    { p.Value.tokens.Add(-20) }
-func throttle(p *Entry[bucket]) { p.Value.limited.Store(true) }
+// What a call does to its partition.
+func succeed(*Partition)    {}
+func drain(p *Partition)    { p.Quota.TakeUpTo(20) }
+func throttle(p *Partition) { p.Gate.Close(time.Now(), time.Hour, 0) }
 
 // Requests that all use one partition find it without the lock.
 func TestRecentPartitionNeedsNoLock(t *testing.T) {
@@ -93,14 +73,14 @@ func TestRecentPartitionNeedsNoLock(t *testing.T) {
 // rate.
 func TestReplacedPartitions(t *testing.T) {
 	table := newTestTable(4, true)
-	call := func(name string, do func(*Entry[bucket])) {
+	call := func(name string, do func(*Partition)) {
 		p := table.Get(name)
 		do(p)
 		table.Release(p)
 	}
 	for _, step := range []struct {
 		name, use string
-		do        func(*Entry[bucket])
+		do        func(*Partition)
 		want      []string
 	}{
 		{"one", "drained", drain, []string{"drained"}},
@@ -118,8 +98,8 @@ func TestReplacedPartitions(t *testing.T) {
 	}
 	wantState(t, table, "throttled", 500, true)
 	wantState(t, table, "last", 480, false)
-	for _, e := range table.All() {
-		e.Value.tokens.Store(capacity)
+	for _, p := range table.All() {
+		p.Quota.PutBack(capacity)
 	}
 	call("another", succeed)
 	wantPartitions(t, "with all tokens back", table, "another", "throttled", "last", "newest")
@@ -154,7 +134,7 @@ func TestNewPartitionLooksAtFew(t *testing.T) {
 // others are extra ones, which share their buckets and end with their calls.
 func TestPartitionsInUseStay(t *testing.T) {
 	table := newTestTable(2, true)
-	calls := make(map[string][]*Entry[bucket])
+	calls := make(map[string][]*Partition)
 	for _, step := range []struct {
 		use, end string
 		want     string // names in the order of the alphabet, with their tokens
@@ -178,7 +158,7 @@ func TestPartitionsInUseStay(t *testing.T) {
 	} {
 		if step.use != "" {
 			p := table.Get(step.use)
-			p.Value.tokens.Add(-1)
+			p.Quota.TakeUpTo(1)
 			calls[step.use] = append(calls[step.use], p)
 		} else {
 			table.Release(calls[step.end][0])
@@ -186,7 +166,7 @@ func TestPartitionsInUseStay(t *testing.T) {
 		}
 		var got []string
 		for _, p := range table.All() {
-			got = append(got, fmt.Sprint(p.Name, p.Value.tokens.Load()))
+			got = append(got, fmt.Sprint(p.Name, p.Quota.Tokens()))
 		}
 		slices.Sort(got)
 		if got := strings.Join(got, " "); got != step.want {
@@ -220,7 +200,10 @@ func TestPartitionTableConcurrently(t *testing.T) {
 				p := table.Get(fmt.Sprint(r.IntN(4)))
 				if r.IntN(8) == 0 {
 					drain(p)
-					p.Value.limited.Store(r.IntN(4) == 0)
+					p.Gate.Store(nil)
+					if r.IntN(4) == 0 {
+						throttle(p)
+					}
 				}
 				table.All()
 				if got := table.Find(p.Name); got != p {
@@ -231,9 +214,9 @@ func TestPartitionTableConcurrently(t *testing.T) {
 		})
 	}
 	all.Wait()
-	buckets := make(map[*atomic.Int64]bool)
+	buckets := make(map[*tokens.Quota]bool)
 	for _, p := range table.All() {
-		buckets[p.Value.tokens] = true
+		buckets[p.Quota] = true
 	}
 	if len(table.All()) > 2 || len(buckets) != len(table.All()) {
 		t.Errorf("%d partitions and %d buckets in a table for 2", len(table.All()), len(buckets))

@@ -1,4 +1,4 @@
-package gate_test
+package admission
 
 import (
 	"math"
@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"example.com/awsretry/internal/gate"
 	"example.com/awsretry/internal/jitter"
 )
 
@@ -25,7 +24,7 @@ func TestLongestClosingHolds(t *testing.T) {
 		{"not shortened", []time.Duration{time.Minute, time.Second}, 0, time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var g, other gate.Gate
+			var g, other Gate
 			for _, d := range tt.delays {
 				g.Close(now, d, 0)
 			}
@@ -47,7 +46,7 @@ func TestLongestClosingHolds(t *testing.T) {
 
 // Callers continue at random times within the spread, unless the context has a
 // source.
-func TestSpread(t *testing.T) {
+func TestGateSpread(t *testing.T) {
 	const long = math.MaxInt64
 	longest := func(delay, spread time.Duration) time.Duration { return delay + spread }
 	for _, tt := range []struct {
@@ -62,7 +61,7 @@ func TestSpread(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			now := time.Now()
-			var g gate.Gate
+			var g Gate
 			ctx := t.Context()
 			if tt.source != nil {
 				ctx = jitter.With(ctx, tt.source)
@@ -83,9 +82,9 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-func TestConcurrentUse(t *testing.T) {
+func TestGateConcurrently(t *testing.T) {
 	now := time.Now()
-	var g gate.Gate
+	var g Gate
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
