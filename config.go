@@ -110,7 +110,6 @@ type config struct {
 	longPoll        func(*http.Request) bool
 	sdkHeaders      bool
 	nested          bool
-	setting         string // see Attempt
 	observe         func(Attempt)
 	peek            func(*http.Response, []byte) bool
 	keyOf           func(*http.Request) string // the Idempotency-Key
@@ -149,7 +148,6 @@ func (t *Transport) newConfig() *config {
 		longPoll:      t.LongPoll,
 		sdkHeaders:    t.SDKHeaders,
 		nested:        t.NestedRetries,
-		setting:       t.setting(),
 		observe:       t.Observe,
 		peek:          t.Peek,
 		keyOf:         t.IdempotencyKey,
