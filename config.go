@@ -88,6 +88,7 @@ type config struct {
 	maxRetryAfter    time.Duration
 	retryAfter       func(*http.Response, []byte) (time.Duration, bool)
 	spread           spread
+	uncalled         admission.Partition // of delays without a call
 	shareRetryAfter  bool
 
 	costs       costs

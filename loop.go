@@ -224,6 +224,7 @@ func (t *Transport) delayAfter(record Attempt) (time.Duration, error) {
 	}
 	c := call{req: record.Request, caller: caller.Of(record.Request), attempt: attempt{record: record}}
 	c.resolve(config, optionsOf(record.Request.Context()))
+	c.partition = &config.uncalled
 	c.record.Number = max(record.Number, 1)
 	c.record.Asked = c.findDelay()
 	return c.nextDelay(), nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/gate"
+	"example.com/awsretry/internal/jitter"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/partitions"
 	"example.com/awsretry/internal/sharing"
@@ -16,11 +17,12 @@ import (
 
 // A Partition has what the requests to one service, or to one part of it, share.
 type Partition struct {
-	Name  string
-	Quota *tokens.Quota
-	Pacer *pacer.Pacer // nil except in adaptive mode
-	Gate  gate.Gate    // for a shared Retry-After
-	Share *Share       // nil if no other process shares the buckets
+	Name   string
+	Quota  *tokens.Quota
+	Pacer  *pacer.Pacer  // nil except in adaptive mode
+	Gate   gate.Gate     // for a shared Retry-After
+	Spread jitter.Spread // of the delays that Retry-After asks for
+	Share  *Share        // nil if no other process shares the buckets
 
 	heldBack atomic.Int64 // how many requests wait for the gate
 }
