@@ -220,9 +220,6 @@ pictures-check: ## Draws the pictures into another folder, and fails if one diff
 	@drawn=$$(mktemp -d); trap 'rm -rf "$$drawn"' EXIT; $(MAKE) --no-print-directory pictures PICTURES="$$drawn" >/dev/null; \
 		diff -rq --exclude='*.png' docs/pictures "$$drawn" || { echo "docs/pictures is not what make pictures draws: run it, and commit what it changes"; exit 1; }
 
-pairs: ## What simulate --from predicts of 33 pairs of settings, and what they then do (2 minutes)
-	cd interop && PAIRS=all go test -run '^TestPairs$$' -count 1 -v .
-
 interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
 	cd interop && CI=true go test -race -count=1 -timeout 15m ./...
 	cd interop/clients && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
@@ -237,4 +234,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pairs pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff
+.PHONY: help demo test check later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff

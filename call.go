@@ -181,7 +181,7 @@ type attempt struct {
 // set.
 func (c *call) start(number int, before past) {
 	c.attempt = attempt{before: before}
-	c.record.Request, c.record.Partition, c.record.Setting = c.req, c.partition.Name, c.config.setting
+	c.record.Request, c.record.Partition = c.req, c.partition.Name
 	c.record.Number, c.record.MaxAttempts, c.record.IdempotencyKey = number, c.attempts, c.key
 }
 
@@ -279,7 +279,7 @@ func (c *call) endUnsent(stop Stop, err error) error {
 		class = Permanent
 	}
 	c.observe(Attempt{
-		Request: c.req, MaxAttempts: c.attempts, Setting: c.config.setting, Err: e.Err, Class: class, Stop: e.Stop,
+		Request: c.req, MaxAttempts: c.attempts, Err: e.Err, Class: class, Stop: e.Stop,
 		MaybeExecuted: e.MaybeExecuted, Partition: c.partition.Name,
 	})
 	return e

@@ -87,6 +87,7 @@ type config struct {
 	maxRetryAfter    time.Duration
 	retryAfter       func(*http.Response, []byte) (time.Duration, bool)
 	spread           spread
+	uncalled         admission.Partition // of delays without a call
 	shareRetryAfter  bool
 
 	costs       costs
@@ -109,7 +110,6 @@ type config struct {
 	longPoll        func(*http.Request) bool
 	sdkHeaders      bool
 	nested          bool
-	setting         string // see Attempt
 	observe         func(Attempt)
 	peek            func(*http.Response, []byte) bool
 	keyOf           func(*http.Request) string // the Idempotency-Key
@@ -148,7 +148,6 @@ func (t *Transport) newConfig() *config {
 		longPoll:      t.LongPoll,
 		sdkHeaders:    t.SDKHeaders,
 		nested:        t.NestedRetries,
-		setting:       t.setting(),
 		observe:       t.Observe,
 		peek:          t.Peek,
 		keyOf:         t.IdempotencyKey,

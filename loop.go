@@ -221,6 +221,7 @@ func (t *Transport) DelayAfter(_ retrier.Seal, record Attempt) (time.Duration, e
 	}
 	c := call{req: record.Request, caller: wait.Of(record.Request), attempt: attempt{record: record}}
 	c.resolve(config, optionsOf(record.Request.Context()))
+	c.partition = &config.uncalled
 	c.record.Number = max(record.Number, 1)
 	c.record.Asked = c.findDelay()
 	return c.nextDelay(), nil

@@ -155,9 +155,9 @@ type Transport struct {
 	// that it is an attempt of an AWS SDK that retries it.
 	NestedRetries bool
 
-	// RetryAfterSpread is the longest random time that is added to a delay that
-	// Retry-After asks for, so that callers that were given the same second do
-	// not all retry in it. 0 means a quarter of that delay, at most 5 s, and
+	// RetryAfterSpread is the longest time that is added to a delay that
+	// Retry-After asks for. Each retry adds another part of it, so that callers
+	// that were given the same second do not all retry in it. 0 means a quarter of that delay, at most 5 s, and
 	// none in Legacy mode, which adds its own backoff. If negative, nothing is
 	// added.
 	RetryAfterSpread time.Duration

@@ -61,8 +61,8 @@ type Config struct {
 	// Retry-After is ignored.
 	MaxRetryAfter time.Duration
 
-	// RetryAfterSpread is the longest random time that is added to a delay that
-	// Retry-After asks for. 0 means a quarter of that delay, at most 5 s. If
+	// RetryAfterSpread is the longest time that is added to a delay that
+	// Retry-After asks for. Each retry adds another part of it. 0 means a quarter of that delay, at most 5 s. If
 	// negative, nothing is added.
 	RetryAfterSpread time.Duration
 

@@ -78,12 +78,7 @@ func TestJSON(t *testing.T) {
 	clitest.CheckJSON(t, "awsretry config", run(t, clitest.Shell{}, "config", "--json").Out)
 	simulated := run(t, clitest.Shell{}, strings.Fields(
 		"simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,adaptive --json")...)
-	recorded := run(t, clitest.Shell{}, strings.Fields(
-		"simulate --from ../../simulate/traffic/testdata/nginx.jsonl.gz --json --settings none --present naive")...)
-	if recorded.Status != cli.HTTPError {
-		t.Errorf("status %d of a log that is not reproduced", recorded.Status)
-	}
-	clitest.CheckJSON(t, "awsretry simulate", simulated.Out, recorded.Out)
+	clitest.CheckJSON(t, "awsretry simulate", simulated.Out)
 }
 
 // Tables fit the terminal. If the output is not a terminal, nothing is cut.

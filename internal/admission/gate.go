@@ -1,11 +1,8 @@
 package admission
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
-
-	"example.com/awsretry/internal/jitter"
 )
 
 // A Gate is closed for a time. The zero Gate is open. A Gate is safe for
@@ -28,7 +25,7 @@ func (g *Gate) Load() *Closing { return g.current.Load() }
 func (g *Gate) Store(c *Closing) { g.current.Store(c) }
 
 // Close closes the gate for the delay, unless it is closed for longer. Callers that
-// wait continue at random times within the spread that follows.
+// wait continue within the spread that follows.
 func (g *Gate) Close(now time.Time, delay, spread time.Duration) {
 	next := &Closing{now.Add(delay), spread}
 	for {
@@ -43,18 +40,18 @@ func (g *Gate) Close(now time.Time, delay, spread time.Duration) {
 }
 
 // Left returns how long a caller that arrives at now must wait, if the gate is
-// closed. The wait differs for each caller, so that they do not all continue at
-// once. Left opens a gate whose time is over.
-func (g *Gate) Left(ctx context.Context, now time.Time) (wait time.Duration, closed bool) {
+// closed, and the spread of which it waits for a part as well. Left opens a gate
+// whose time is over.
+func (g *Gate) Left(now time.Time) (wait, spread time.Duration, closed bool) {
 	c := g.current.Load()
 	if c == nil {
-		return 0, false
+		return 0, 0, false
 	}
 	if !now.Before(c.until) {
 		g.current.CompareAndSwap(c, nil)
-		return 0, false
+		return 0, 0, false
 	}
-	return jitter.Spread(ctx, c.until.Sub(now), c.spread), true
+	return c.until.Sub(now), c.spread, true
 }
 
 // ClosedFor returns how long the gate stays closed, 0 if it is open.

@@ -1,12 +1,9 @@
 package admission
 
 import (
-	"math"
 	"sync"
 	"testing"
 	"time"
-
-	"example.com/awsretry/internal/jitter"
 )
 
 func TestLongestClosingHolds(t *testing.T) {
@@ -26,57 +23,19 @@ func TestLongestClosingHolds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var g, other Gate
 			for _, d := range tt.delays {
-				g.Close(now, d, 0)
+				g.Close(now, d, d)
 			}
 			other.Store(g.Load())
 			at := now.Add(tt.after)
 			if g.ClosedFor(at) != tt.want || other.ClosedFor(at) != tt.want {
 				t.Errorf("closed for %v, and a copy for %v, want %v", g.ClosedFor(at), other.ClosedFor(at), tt.want)
 			}
-			wait, closed := g.Left(t.Context(), at)
-			if wait != tt.want || closed != (tt.want > 0) {
-				t.Errorf("left is %v, %v; want %v", wait, closed, tt.want)
+			wait, spread, closed := g.Left(at)
+			if wait != tt.want || closed != (tt.want > 0) || closed != (spread > 0) {
+				t.Errorf("left is %v with a spread of %v, %v; want %v", wait, spread, closed, tt.want)
 			}
 			if opened := g.Load() == nil; opened != (tt.want == 0) {
 				t.Errorf("opened is %v", opened)
-			}
-		})
-	}
-}
-
-// Callers continue at random times within the spread, unless the context has a
-// source.
-func TestGateSpread(t *testing.T) {
-	const long = math.MaxInt64
-	longest := func(delay, spread time.Duration) time.Duration { return delay + spread }
-	for _, tt := range []struct {
-		name          string
-		source        jitter.Source
-		delay, spread time.Duration
-		least, most   time.Duration // they are at these, within a fifth of the spread
-	}{
-		{"random", nil, time.Second, time.Minute, time.Second, time.Second + time.Minute},
-		{"too long", nil, long, long, long, long},
-		{"decided", longest, time.Second, time.Minute, time.Second + time.Minute, time.Second + time.Minute},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			now := time.Now()
-			var g Gate
-			ctx := t.Context()
-			if tt.source != nil {
-				ctx = jitter.With(ctx, tt.source)
-			}
-			g.Close(now, tt.delay, tt.spread)
-			least, most := time.Duration(math.MaxInt64), time.Duration(0)
-			for range 1000 {
-				wait, closed := g.Left(ctx, now)
-				if !closed {
-					t.Fatal("not closed")
-				}
-				least, most = min(least, wait), max(most, wait)
-			}
-			if least < tt.least || least-tt.least > tt.spread/5 || most > tt.most || tt.most-most > tt.spread/5 {
-				t.Errorf("waits of %v to %v, want %v to %v", least, most, tt.least, tt.most)
 			}
 		})
 	}
@@ -90,7 +49,7 @@ func TestGateConcurrently(t *testing.T) {
 		all.Go(func() {
 			for n := range 1000 {
 				g.Close(now, time.Duration(i*1000+n+1), 1)
-				g.Left(t.Context(), now.Add(time.Duration(n)))
+				g.Left(now.Add(time.Duration(n)))
 			}
 		})
 	}

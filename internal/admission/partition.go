@@ -7,18 +7,20 @@ import (
 	"sync/atomic"
 	"time"
 
+	"example.com/awsretry/internal/jitter"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/tokens"
 )
 
 // A Partition has what the requests to one service, or to one part of it, share.
 type Partition struct {
-	Name  string
-	Host  string // as spelled in the first request's URL; "" if the name is not a host
-	Quota *tokens.Quota
-	Pacer *pacer.Pacer // nil except in adaptive mode
-	Gate  Gate         // for a shared Retry-After
-	Share *Share       // nil if no other process shares the buckets
+	Name   string
+	Host   string // as spelled in the first request's URL; "" if the name is not a host
+	Quota  *tokens.Quota
+	Pacer  *pacer.Pacer  // nil except in adaptive mode
+	Gate   Gate          // for a shared Retry-After
+	Spread jitter.Spread // of the delays that Retry-After asks for
+	Share  *Share        // nil if no other process shares the buckets
 
 	heldBack atomic.Int64 // how many requests wait for the gate
 

@@ -144,10 +144,12 @@ func (p *Partition) waitForGate(caller *wait.Context) error {
 	p.heldBack.Add(1)
 	defer p.heldBack.Add(-1)
 	for {
-		wait, closed := p.Gate.Left(caller.Context, time.Now())
+		now := time.Now()
+		wait, spread, closed := p.Gate.Left(now)
 		if !closed {
 			return nil
 		}
+		wait = p.Spread.Add(now, wait, spread)
 		if caller.Outlives(wait) {
 			return fmt.Errorf("%w: the delay of %v that the service asked for %w",
 				pacer.ErrRateLimited, wait.Round(time.Millisecond), pacer.ErrTooLate)
