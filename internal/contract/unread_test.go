@@ -150,7 +150,14 @@ func TestDuplexFailureIsNotReadAhead(t *testing.T) {
 // A service whose error bodies hang takes a second of each attempt, to look for
 // a code, and none of the last one. A last body is read if none hung before.
 func TestLastAttemptAfterBodiesThatHang(t *testing.T) {
-	for _, hung := range []bool{false, true} {
+	for hung, tt := range map[bool]struct {
+		took time.Duration // at most
+		code string
+		stop awsretry.Stop
+	}{
+		false: {0, "ThrottlingException", awsretry.StopMaxAttempts},
+		true:  {2 * time.Second, "", awsretry.StopPermanent},
+	} {
 		inBubble(t, fmt.Sprintf("hung %v", hung), func(t *testing.T) {
 			r := sendGet(t, retrying(func(req *http.Request) (*http.Response, error) {
 				var body io.Reader = strings.NewReader(throttledJSON)
@@ -159,12 +166,9 @@ func TestLastAttemptAfterBodiesThatHang(t *testing.T) {
 				}
 				return httpfake.Response(req, 400, httpfake.NewBody(body)), nil
 			}))
-			if hung && r.took > 2*time.Second || !hung && (r.took != 0 || r.stop != awsretry.StopMaxAttempts) {
-				t.Errorf("%v", r)
-			}
 			last, _ := awsretry.Outcome(r.Response)
-			if found := last.Code == "ThrottlingException"; found == hung || last.Number != 3 {
-				t.Errorf("%+v", last)
+			if r.took > tt.took || last.Number != 3 || last.Code != tt.code || r.stop != tt.stop {
+				t.Errorf("%v, %+v", r, last)
 			}
 			r.Body.Close()
 		})

@@ -39,6 +39,34 @@ func (w *waiter) isGranted() bool {
 	}
 }
 
+// An announcing bucket waits for what a service announces.
+type announcing struct {
+	*Bucket
+	ledger *announced.Ledger
+}
+
+func newAnnouncing(rate, capacity float64, paced bool) announcing {
+	a := announcing{New(time.Now(), rate, capacity), announced.New(0)}
+	a.Limit(a.ledger, paced)
+	return a
+}
+
+// hear is a success that announces a limit, for the request that was sent at
+// sent.
+func (a announcing) hear(sent time.Duration, limit announced.Limit) {
+	a.Locked(func(now time.Duration) {
+		a.ledger.Announce(now, sent, announced.Answer{Limits: []announced.Limit{limit}})
+		a.ledger.Settle(sent, true)
+	})
+}
+
+// costing returns a request that costs so many units of a limit.
+func costing(name string, units float64) announced.Request {
+	c := &announced.Costs{Names: []string{name}}
+	c.Values[0] = units
+	return announced.Request{Costs: c}
+}
+
 // late makes the bucket's clock jump, and its timer run late by as much.
 func (b *Bucket) late(by time.Duration) {
 	b.start = b.start.Add(-by)

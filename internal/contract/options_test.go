@@ -1,12 +1,9 @@
-package awsretry_test
+package contract_test
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -16,14 +13,6 @@ import (
 // An option of one request takes precedence over the Transport.
 func TestOptionsOfOneRequest(t *testing.T) {
 	never := func(*awsretry.Attempt) awsretry.Class { return awsretry.Permanent }
-	slow := httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		select {
-		case <-time.After(10 * time.Second):
-			return httpfake.Response(req, 503, http.NoBody), nil
-		case <-req.Context().Done():
-			return nil, req.Context().Err()
-		}
-	})
 	timedOut := func(*awsretry.Attempt) awsretry.Class { return awsretry.Timeout }
 	const s = time.Second
 	bg := context.Background() // without a channel from outside the bubble
@@ -45,18 +34,15 @@ func TestOptionsOfOneRequest(t *testing.T) {
 		{"all", &transport{}, awsretry.WithBackoff(awsretry.WithPolicy(awsretry.WithAttemptTimeout(
 			awsretry.WithMaxAttempts(bg, 2), s), timedOut), delayed(7*s)), 2, 9 * s, awsretry.Timeout},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var seen []awsretry.Attempt
-				tt.tr.Base, tt.tr.Backoff = slow, delayed(time.Second)
-				tt.tr.Observe = func(a awsretry.Attempt) { seen = append(seen, a) }
-				start := time.Now()
-				tt.tr.RoundTrip(httpfake.Request(t, tt.ctx, "GET", nil))
-				if took := time.Since(start); took != tt.took || len(seen) != tt.sends || seen[0].Class != tt.class {
-					t.Errorf("%d attempts, the first %v, in %v; want %d, %v, %v",
-						len(seen), seen[0].Class, took, tt.sends, tt.class, tt.took)
-				}
-			})
+		inBubble(t, tt.name, func(t *testing.T) {
+			var seen []awsretry.Attempt
+			tt.tr.Base, tt.tr.Backoff = slowly(10*time.Second, 0, 503, ""), delayed(time.Second)
+			tt.tr.Observe = func(a awsretry.Attempt) { seen = append(seen, a) }
+			r := send(tt.tr, httpfake.Request(t, tt.ctx, "GET", nil))
+			if r.took != tt.took || len(seen) != tt.sends || seen[0].Class != tt.class {
+				t.Errorf("%d attempts, the first %v, in %v; want %d, %v, %v",
+					len(seen), seen[0].Class, r.took, tt.sends, tt.class, tt.took)
+			}
 		})
 	}
 }
@@ -73,15 +59,11 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			source := httpfake.NewBody(strings.NewReader("x"))
-			tr := &awsretry.Transport{Base: failing(errors.New("sent"))}
-			resp, err := tr.RoundTrip(httpfake.Request(t, ctx, "PUT", source))
-			if err == nil || !strings.Contains(err.Error(), want) ||
-				stopOf(resp, err) != awsretry.StopPermanent {
-				t.Errorf("%v, %v; want an error with %q", resp, err, want)
+			r := send(once(notSent(t)), httpfake.Request(t, ctx, "PUT", source))
+			if wantNotSent(t, r.err, awsretry.StopPermanent); !strings.Contains(r.String(), want) {
+				t.Errorf("%v; want an error with %q", r, want)
 			}
-			if source.Closes() != 1 {
-				t.Errorf("the body was closed %d times", source.Closes())
-			}
+			wantClosed(t, source)
 		})
 	}
 }
