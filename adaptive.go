@@ -241,12 +241,6 @@ func (c RateLimitConfig) defaultBeta() float64 {
 	return defaultBeta
 }
 
-// zero reports whether no number is set.
-func (c RateLimitConfig) zero() bool {
-	return c.Beta == 0 && c.ScaleConstant == 0 && c.Smoothing == 0 && c.MinFillRate == 0 && c.MinCapacity == 0 &&
-		c.MeasureInterval == 0 && !c.FailFast && c.MaxWait == 0 && c.Reserve == 0
-}
-
 // validate returns an error that names the first invalid field. The caller adds
 // the package's prefix.
 func (c RateLimitConfig) validate() error {

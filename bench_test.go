@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/httpfake"
-	"example.com/awsretry/internal/sharing"
+	"example.com/awsretry/internal/pacer"
 )
 
 // A stub responds with one status after another, again and again, without a
@@ -116,7 +117,7 @@ func announcing() *transport {
 
 // enough is a lease whose rate is never used up. A limited one began with a cut.
 func enough(limited bool) granting {
-	grant := sharing.Grant{Until: time.Now().Add(time.Hour), Limited: limited, Members: 20}
+	grant := pacer.Grant{Until: time.Now().Add(time.Hour), Limited: limited, Members: 20}
 	if limited {
 		grant.Rate, grant.Burst, grant.FleetRate = 1e9, time.Second, 2e10
 	}
@@ -124,11 +125,11 @@ func enough(limited bool) granting {
 }
 
 // granting is a Shared that grants what each partition needs.
-type granting sharing.Grant
+type granting pacer.Grant
 
-func (g granting) Join(share sharing.Share)   { share.Grant(sharing.Grant(g)) }
-func (granting) Validate(awsretry.Mode) error { return nil }
-func (granting) FirstRate() float64           { return 0 }
+func (g granting) Join(share *admission.Share) { share.Grant(pacer.Grant(g)) }
+func (granting) Validate(awsretry.Mode) error  { return nil }
+func (granting) FirstRate() float64            { return 0 }
 
 // BenchmarkForeignBase measures what an attempt's own context costs, which it
 // has over a Base that is not an http.Transport if the caller has no deadline:

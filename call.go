@@ -8,10 +8,10 @@ import (
 
 	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/awsproto"
-	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/respbody"
+	"example.com/awsretry/internal/wait"
 )
 
 // A call is one RoundTrip: what its attempts share, and the present attempt. It
@@ -19,10 +19,9 @@ import (
 type call struct {
 	config    *config
 	req       *http.Request // the caller's; never changed
-	caller    caller.Context
+	caller    wait.Context
 	options   callOptions          // of the context; the zero value if it has none
-	entry     *admission.Entry     // released by end; nil before
-	partition *admission.Partition // of entry
+	partition *admission.Partition // released by end; nil before
 	attempts  int                  // how often the request may be sent
 	outer     bool                 // the AWS SDK that made the request retries it
 	observed  bool                 // there are observers
@@ -39,7 +38,7 @@ type call struct {
 
 // take makes c the call of req. From here on, end closes the request's body.
 func (c *call) take(req *http.Request) {
-	c.req, c.caller = req, caller.Of(req)
+	c.req, c.caller = req, wait.Of(req)
 	c.body.Own(req)
 }
 
@@ -55,13 +54,10 @@ func (c *call) begin(config *config, options *callOptions) error {
 	if c.options.fault != nil {
 		return &Error{Stop: StopPermanent, Err: c.options.fault}
 	}
-	c.use(config.partitionOf(c.req, options))
+	c.partition = config.partitionOf(c.req, options)
 	c.body.Plan(config.maxBuffer, !c.mayRetry(1))
 	return nil
 }
-
-// use makes the partition that of the call, which releases it at its end.
-func (c *call) use(e *admission.Entry) { c.entry, c.partition = e, &e.Value }
 
 // resolve sets what the config, the options of the context, which may be nil, and the
 // request say of the attempts.
@@ -104,8 +100,8 @@ func (c *call) finally() {
 
 // end releases what the attempts share.
 func (c *call) end() {
-	if c.entry != nil {
-		c.config.partitions.Release(c.entry)
+	if c.partition != nil {
+		c.config.partitions.Release(c.partition)
 	}
 	c.caller.Release()
 	c.body.Release(!c.responded) // its Close may panic
@@ -184,7 +180,7 @@ type attempt struct {
 // set.
 func (c *call) start(number int, before past) {
 	c.attempt = attempt{before: before}
-	c.record.Request, c.record.Partition, c.record.Setting = c.req, c.partition.Name, c.config.setting
+	c.record.Request, c.record.Partition = c.req, c.partition.Name
 	c.record.Number, c.record.MaxAttempts, c.record.IdempotencyKey = number, c.attempts, c.key
 }
 
@@ -281,7 +277,7 @@ func (c *call) endUnsent(stop Stop, err error) error {
 		class = Permanent
 	}
 	c.observe(Attempt{
-		Request: c.req, MaxAttempts: c.attempts, Setting: c.config.setting, Err: e.Err, Class: class, Stop: e.Stop,
+		Request: c.req, MaxAttempts: c.attempts, Err: e.Err, Class: class, Stop: e.Stop,
 		MaybeExecuted: e.MaybeExecuted, Partition: c.partition.Name,
 	})
 	return e

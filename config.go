@@ -19,7 +19,6 @@ import (
 	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/pacer"
-	"example.com/awsretry/internal/partitions"
 	"example.com/awsretry/internal/retrier"
 	"example.com/awsretry/internal/tokens"
 	"github.com/hashicorp/go-cleanhttp"
@@ -88,6 +87,7 @@ type config struct {
 	maxRetryAfter    time.Duration
 	retryAfter       func(*http.Response, []byte) (time.Duration, bool)
 	spread           spread
+	uncalled         admission.Partition // of delays without a call
 	shareRetryAfter  bool
 
 	costs       costs
@@ -100,7 +100,7 @@ type config struct {
 	limits      func(*http.Response) []Limit // nil except in adaptive mode
 
 	partitionName func(*http.Request) string
-	partitions    *partitions.Table[admission.Partition]
+	partitions    *admission.Table
 
 	fastPathAllowed bool // for a first attempt
 	resume          bool
@@ -110,7 +110,6 @@ type config struct {
 	longPoll        func(*http.Request) bool
 	sdkHeaders      bool
 	nested          bool
-	setting         string // see Attempt
 	observe         func(Attempt)
 	peek            func(*http.Response, []byte) bool
 	keyOf           func(*http.Request) string // the Idempotency-Key
@@ -149,7 +148,6 @@ func (t *Transport) newConfig() *config {
 		longPoll:      t.LongPoll,
 		sdkHeaders:    t.SDKHeaders,
 		nested:        t.NestedRetries,
-		setting:       t.setting(),
 		observe:       t.Observe,
 		peek:          t.Peek,
 		keyOf:         t.IdempotencyKey,
@@ -188,7 +186,7 @@ func (c *config) mayHang(ctx context.Context) bool {
 }
 
 // partitionOf returns the partition of a request. The caller must release it.
-func (c *config) partitionOf(req *http.Request, options *callOptions) *admission.Entry {
+func (c *config) partitionOf(req *http.Request, options *callOptions) *admission.Partition {
 	switch {
 	case options != nil && options.hasPartition:
 		return c.partitions.Get(options.partition)
@@ -263,13 +261,15 @@ func (c *config) setBuckets(t *Transport) {
 	shares := t.Shared != nil && (c.capacity > 0 || c.mode == Adaptive || c.shareRetryAfter)
 	bucket := quota.forBucket(c.costs.ofCall(c.attempts))
 	bucket.Part = shares && quota.Share > 0
-	kind := &admission.Kind{
+	c.partitions = &admission.Table{
+		Size:     cmp.Or(t.MaxPartitions, defaultMaxPartitions),
+		Lines:    c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
 		NewQuota: func() *tokens.Quota { return tokens.NewQuota(bucket) },
 		NewPacer: func() *pacer.Pacer { return nil },
 	}
 	if c.mode == Adaptive {
 		pace := limits.withDefaults().forPacer()
-		kind.NewPacer = func() *pacer.Pacer {
+		c.partitions.NewPacer = func() *pacer.Pacer {
 			p := pacer.New(pace)
 			if shares {
 				p.Share()
@@ -280,15 +280,10 @@ func (c *config) setBuckets(t *Transport) {
 			return p
 		}
 	}
-	c.partitions = &partitions.Table[admission.Partition]{
-		Size:  cmp.Or(t.MaxPartitions, defaultMaxPartitions),
-		Kind:  kind,
-		Lines: c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
-	}
 	if shares {
-		kind.Joined = t.Shared.Join
+		c.partitions.Join = t.Shared.Join
 		common := c.shareConfig(t)
-		kind.NewShare = func(p *admission.Partition) *admission.Share { return admission.NewShare(p, common) }
+		c.partitions.NewShare = func(p *admission.Partition) *admission.Share { return admission.NewShare(p, common) }
 	}
 }
 

@@ -2,17 +2,11 @@ package awsretry_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/httpfake"
 )
 
 func TestErrorText(t *testing.T) {
@@ -35,42 +29,6 @@ func TestErrorText(t *testing.T) {
 		if got := tt.err.Error(); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
-	}
-}
-
-// The texts of errors that end a call between two attempts.
-func TestErrorTextOfRoundTrip(t *testing.T) {
-	slowDown := httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		return httpfake.Response(req, 400, http.NoBody, "X-Amzn-ErrorType", "SlowDown"), nil
-	})
-	hanging := httpfake.Base(func(req *http.Request) (*http.Response, error) {
-		<-req.Context().Done()
-		return nil, fmt.Errorf("base: %w", req.Context().Err())
-	})
-	for _, tt := range []struct {
-		base  httpfake.Base
-		cause error // of the end of the context after 10 s
-		want  string
-	}{
-		{httpfake.Statuses(503), errors.New("enough"), "awsretry: canceled after 1 attempt: context canceled: enough; " +
-			"before that: the last response was 503 Service Unavailable"},
-		{slowDown, context.Canceled, "awsretry: canceled after 1 attempt: context canceled; " +
-			"before that: the last response was 400 Bad Request (SlowDown)"},
-		{hanging, nil, "awsretry: gave up after 2 attempts (max_attempts): the attempt took longer than AttemptTimeout, 1s"},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(10*time.Second, func() { cancel(tt.cause) })
-			delay := time.Minute
-			if tt.cause == nil {
-				delay = 0
-			}
-			tr := &awsretry.Transport{Base: tt.base, MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: delayed(delay)}
-			_, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil))
-			if fmt.Sprint(err) != tt.want {
-				t.Errorf("got  %v\nwant %s", err, tt.want)
-			}
-		})
 	}
 }
 

@@ -8,25 +8,25 @@ import (
 	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/awsproto"
-	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/replay"
 	"example.com/awsretry/internal/respbody"
+	"example.com/awsretry/internal/wait"
 )
 
 // A fastPath sends a request that needs nothing but sending. Most requests
 // succeed there, without an allocation. If one fails, it makes a call that goes on
 // after the attempt.
 type fastPath struct {
-	config   *config      // nil if nothing was sent
-	options  *callOptions // nil if the context has none, or was not asked
-	via      http.RoundTripper
-	own      *respbody.Context // of what was sent; nil if that is the caller's request
-	out      *http.Request     // what was sent, with own
-	entry    *admission.Entry  // set before sending in adaptive mode, which needs it, else by finish
-	sendTime time.Duration     // see permit
-	memory   replay.Memory     // of the request's body
-	resp     *http.Response
-	err      error
+	config    *config      // nil if nothing was sent
+	options   *callOptions // nil if the context has none, or was not asked
+	via       http.RoundTripper
+	own       *respbody.Context    // of what was sent; nil if that is the caller's request
+	out       *http.Request        // what was sent, with own
+	partition *admission.Partition // set before sending in adaptive mode, which needs it, else by finish
+	sendTime  time.Duration        // see permit
+	memory    replay.Memory        // of the request's body
+	resp      *http.Response
+	err       error
 }
 
 // send makes the first attempt if neither the settings nor the request ask for
@@ -38,7 +38,7 @@ func (f *fastPath) send(c *config, req *http.Request) {
 		return
 	}
 	ctx := req.Context()
-	if ctx.Err() != nil || caller.Canceled(req) {
+	if ctx.Err() != nil || wait.Canceled(req) {
 		return
 	}
 	if f.options = optionsOf(ctx); f.options != nil {
@@ -58,13 +58,13 @@ func (f *fastPath) send(c *config, req *http.Request) {
 // sendPaced is send in adaptive mode. If it sends the request, its caller must
 // release the partition.
 func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper) {
-	e := c.partitionOf(req, nil)
+	p := c.partitionOf(req, nil)
 	defer func() {
 		if !f.sent() {
-			c.partitions.Release(e)
+			c.partitions.Release(p)
 		}
 	}()
-	if pacer := e.Value.Pacer; pacer.TakesTokens() {
+	if pacer := p.Pacer; pacer.TakesTokens() {
 		var ok bool
 		if f.sendTime, ok = pacer.Take(announced.Request{}); !ok {
 			return
@@ -73,7 +73,7 @@ func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper
 		f.sendTime = pacer.SendFree()
 	}
 	f.exchange(c, req, via)
-	f.entry = e
+	f.partition = p
 }
 
 // exchange sends the request, in its own context if nothing else would end
@@ -103,7 +103,7 @@ func (f *fastPath) sent() bool { return f.config != nil }
 
 // finish ends the call of the request that was sent.
 func (f *fastPath) finish(req *http.Request) (*http.Response, error) {
-	if f.entry == nil {
+	if f.partition == nil {
 		f.findPartition(req)
 	}
 	if !f.succeeded(req) {
@@ -117,11 +117,11 @@ func (f *fastPath) finish(req *http.Request) (*http.Response, error) {
 // closes the response.
 func (f *fastPath) findPartition(req *http.Request) {
 	defer func() {
-		if f.entry == nil && f.resp != nil && f.resp.Body != nil {
+		if f.partition == nil && f.resp != nil && f.resp.Body != nil {
 			f.resp.Body.Close()
 		}
 	}()
-	f.entry = f.config.partitionOf(req, nil)
+	f.partition = f.config.partitionOf(req, nil)
 }
 
 // succeeded reports whether the response needs no further look.
@@ -135,22 +135,22 @@ func (f *fastPath) reward(req *http.Request) {
 	if conns := f.config.conns; conns != nil {
 		conns.Saw(req, f.resp.ProtoMajor)
 	}
-	p := &f.entry.Value
+	p := f.partition
 	if p.Pacer != nil {
 		p.Pacer.Update(f.sendTime, false)
 	}
 	p.Quota.Release(f.config.increment)
-	f.config.partitions.Release(f.entry)
+	f.config.partitions.Release(f.partition)
 }
 
 // goOn makes the call of the request that was sent, after its first attempt.
 func (f *fastPath) goOn(req *http.Request) (*http.Response, error) {
 	var c call
 	defer c.finally()
-	c.req, c.caller, c.outer = req, caller.Of(req), f.config.retriedOutside(req)
+	c.req, c.caller, c.outer = req, wait.Of(req), f.config.retriedOutside(req)
 	c.resolve(f.config, nil)
 	c.body.Sent(req, f.memory)
-	c.use(f.entry)
+	c.partition = f.partition
 	c.start(1, past{})
 	c.out, c.own, c.sentBy, c.permit.SendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
 	c.record.Response, c.record.Err = f.resp, f.err

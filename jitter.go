@@ -92,10 +92,6 @@ func (e Exponential) completed(by Exponential) Exponential {
 	return e
 }
 
-// Validate returns an error if a field is not valid. The error names the field,
-// its value and what is allowed.
-func (e Exponential) Validate() error { return invalid.Within("awsretry: ", e.validate()) }
-
 func (e Exponential) validate() error {
 	d := e.withDefaults()
 	return cmp.Or(
@@ -140,10 +136,6 @@ func (d Decorrelated) withDefaults() Decorrelated {
 	d.Initial = cmp.Or(d.Initial, min(defaultInitial, d.Max))
 	return d
 }
-
-// Validate returns an error if a field is not valid. The error names the field,
-// its value and what is allowed.
-func (d Decorrelated) Validate() error { return invalid.Within("awsretry: ", d.validate()) }
 
 func (d Decorrelated) validate() error {
 	d = d.withDefaults()

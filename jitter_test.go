@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/sdkloop"
+	"example.com/awsretry/internal/retrier"
 	"example.com/awsretry/internal/vectors"
 )
 
@@ -120,7 +120,7 @@ func TestLegacyDelaysStayInBounds(t *testing.T) {
 	tr := &awsretry.Transport{Mode: awsretry.Legacy}
 	for _, number := range []int{15, 64, math.MaxInt} {
 		for _, class := range []awsretry.Class{awsretry.Transient, awsretry.Throttled} {
-			d, err := sdkloop.Delay(tr, awsretry.Attempt{Number: number, Class: class})
+			d, err := tr.DelayAfter(retrier.Seal{}, awsretry.Attempt{Number: number, Class: class})
 			if err != nil || d != 300*time.Second {
 				t.Errorf("after attempt %d, %v: %v, %v", number, class, d, err)
 			}
@@ -187,7 +187,7 @@ func TestExponentialOfATransport(t *testing.T) {
 		for _, backoff := range []awsretry.Backoff{tt.backoff, &tt.backoff} {
 			tr := &awsretry.Transport{Mode: tt.mode, Revision: tt.revision, Backoff: backoff}
 			delay := func(class awsretry.Class, req *http.Request) time.Duration {
-				d, err := sdkloop.Delay(tr, awsretry.Attempt{Number: 1, Class: class, Request: req})
+				d, err := tr.DelayAfter(retrier.Seal{}, awsretry.Attempt{Number: 1, Class: class, Request: req})
 				if err != nil {
 					t.Error(err)
 				}

@@ -6,22 +6,9 @@ import (
 	"net/http"
 	"time"
 
-	"example.com/awsretry/internal/caller"
-	"example.com/awsretry/internal/sdkloop"
+	"example.com/awsretry/internal/retrier"
+	"example.com/awsretry/internal/wait"
 )
-
-func init() {
-	sdkloop.New = func(transport any, req *http.Request, detached bool) (any, error) {
-		l, err := transport.(*Transport).newLoop(req, detached)
-		if err != nil {
-			return nil, err
-		}
-		return l, nil
-	}
-	sdkloop.Delay = func(transport, attempt any) (time.Duration, error) {
-		return transport.(*Transport).delayAfter(attempt.(Attempt))
-	}
-}
 
 // A loop makes the decisions of a Transport about one call whose attempts
 // another library sends, such as an AWS SDK. It uses the partitions of its
@@ -35,14 +22,22 @@ func init() {
 // and the response body, and have no effect.
 type loop struct {
 	call      call
-	detached  bool // see sdkloop.New
+	detached  bool // see Loop
 	undecided bool // the attempt has an outcome, and there is no decision on it
 	follows   bool // the next Wait is for another attempt
 	ended     bool
 }
 
-// newLoop is sdkloop.New.
-func (t *Transport) newLoop(req *http.Request, detached bool) (*loop, error) {
+// Loop begins a call whose attempts package awssdk makes. req describes the call to
+// the hooks: its context is the caller's, and its method, URL and headers are those
+// of the call. Its body is not used.
+//
+// If detached is set, the loop is for one attempt of a call whose other attempts
+// are not known: the observers are not called, the number of attempts is not
+// limited, and an attempt whose wait is over is treated as sent.
+//
+// The error is that of Validate, or an *Error if the call may not begin.
+func (t *Transport) Loop(_ retrier.Seal, req *http.Request, detached bool) (*loop, error) {
 	described := req.WithContext(req.Context())
 	described.Body, described.GetBody, described.Cancel = nil, nil, nil
 	l := &loop{detached: detached}
@@ -213,8 +208,10 @@ func (l *loop) End() {
 	}
 }
 
-// delayAfter is sdkloop.Delay.
-func (t *Transport) delayAfter(record Attempt) (time.Duration, error) {
+// DelayAfter returns the delay that would follow an attempt, for package awssdk
+// where it has no loop. It uses the Number, Class, Response and Request of the
+// attempt. The error is that of Validate.
+func (t *Transport) DelayAfter(_ retrier.Seal, record Attempt) (time.Duration, error) {
 	config, err := t.resolve()
 	if err != nil {
 		return 0, err
@@ -222,8 +219,9 @@ func (t *Transport) delayAfter(record Attempt) (time.Duration, error) {
 	if record.Request == nil {
 		record.Request = new(http.Request)
 	}
-	c := call{req: record.Request, caller: caller.Of(record.Request), attempt: attempt{record: record}}
+	c := call{req: record.Request, caller: wait.Of(record.Request), attempt: attempt{record: record}}
 	c.resolve(config, optionsOf(record.Request.Context()))
+	c.partition = &config.uncalled
 	c.record.Number = max(record.Number, 1)
 	c.record.Asked = c.findDelay()
 	return c.nextDelay(), nil

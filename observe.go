@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"example.com/awsretry/internal/record"
 	"example.com/awsretry/internal/redact"
@@ -46,57 +45,83 @@ func LogTo(logger *slog.Logger) func(Attempt) {
 		if a.Request != nil {
 			ctx = a.Request.Context()
 		}
-		newRecord(a, false).Log(ctx, to)
+		if level, _ := event(a); to.Enabled(ctx, level) {
+			r := a.Record(record.Options{})
+			to.LogAttrs(ctx, r.Level, r.Message, r.Attrs...)
+		}
 	}
-}
-
-func init() {
-	record.Of = func(attempt any, omitPaths bool) record.Record { return newRecord(attempt.(Attempt), omitPaths) }
 }
 
 // callSeed keeps the addresses of requests out of the log.
 var callSeed = maphash.MakeSeed()
 
-// newRecord returns the record of an attempt, without what retrylog adds to it.
-func newRecord(a Attempt, omitPaths bool) record.Record {
+// Record returns the record of an attempt that packages of this repository log. It
+// is without what retrylog adds to it.
+func (a Attempt) Record(o record.Options) record.Record {
 	showURL, showError := redact.URL, redact.Error
-	if omitPaths {
+	if o.OmitPaths {
 		showURL, showError = redact.Origin, redact.ErrorOrigins
 	}
-	r := record.Record{
-		Partition: redact.Text(a.Partition), OuterRetries: outerRetries(a.Request), Attempt: a.Number, MaxAttempts: a.MaxAttempts,
-		Class: a.Class.String(), Retryable: a.Class.Retryable(), Offset: a.Offset, Code: redact.Text(a.Code),
-		MaybeExecuted: a.MaybeExecuted, Waited: record.Span(a.Waited), RetryAfter: record.Span(a.Asked), Stop: string(a.Stop),
+	r := record.Record{Attrs: make([]slog.Attr, 0, 20)}
+	r.Level, r.Message = event(a)
+	if a.Request != nil && a.Request.URL != nil {
+		r.Text("method", a.Request.Method)
+		r.Text("url", showURL(a.Request.URL))
 	}
+	r.Text("partition", redact.Text(a.Partition))
 	if a.Request != nil {
-		r.Call = strconv.FormatUint(maphash.Comparable(callSeed, a.Request), 16)
-		if a.Request.URL != nil {
-			r.Method, r.URL = a.Request.Method, showURL(a.Request.URL)
-		}
+		r.Text("call", strconv.FormatUint(maphash.Comparable(callSeed, a.Request), 16))
+		r.Text("outer_retry", outerRetry(a.Request))
 	}
+	r.Add(slog.Int("attempt", a.Number))
+	r.Number("max_attempts", int64(a.MaxAttempts))
+	r.Add(slog.String("class", a.Class.String()))
+	r.Number("offset", a.Offset)
 	if a.Response != nil {
-		r.Status, r.RequestID = a.Response.StatusCode, requestID(a.Response.Header)
+		r.Number("status", int64(a.Response.StatusCode))
+		r.Text("request_id", requestID(a.Response.Header))
 	}
+	r.Text("code", redact.Text(a.Code))
 	if a.Err != nil {
-		r.Error = showError(a.Err)
+		r.Text("error", showError(a.Err))
+	}
+	if a.MaybeExecuted {
+		r.Add(slog.Bool("maybe_executed", true))
 	}
 	if !a.Start.IsZero() {
-		elapsed := record.Span(a.Elapsed)
-		r.Elapsed = &elapsed
+		r.Add(record.Span("elapsed_ms", a.Elapsed))
 	}
+	r.Span("waited_ms", a.Waited)
+	r.Span("retry_after_ms", a.Asked)
 	if a.Stop == "" {
-		delay := record.Span(a.Delay)
-		r.Delay = &delay
+		r.Add(record.Span("delay_ms", a.Delay))
 	}
+	r.Text("stop", string(a.Stop))
 	return r
 }
 
-// outerRetries returns which retry of the caller's own the request is, as the SDKs
-// of OpenAI, Anthropic and others say it, or "" if it is none.
-func outerRetries(req *http.Request) string {
-	if req == nil {
-		return ""
+// event returns the level and the message of the attempt's line.
+func event(a Attempt) (slog.Level, string) {
+	switch {
+	case a.Class == Success:
+		return slog.LevelDebug, "succeeded"
+	case a.Stop == "":
+		return slog.LevelDebug, "retrying"
+	case a.Stop == StopCanceled:
+		return slog.LevelDebug, "canceled"
+	case a.Number == 0:
+		return slog.LevelWarn, "refused"
+	case a.Class.Retryable():
+		return slog.LevelWarn, "gave up"
+	case a.Response == nil || a.Response.StatusCode >= http.StatusInternalServerError:
+		return slog.LevelWarn, "failed"
 	}
+	return slog.LevelDebug, "failed"
+}
+
+// outerRetry returns the number of the outer retry that the request is, as the SDKs
+// of OpenAI, Anthropic and others count them, or "" if it is none.
+func outerRetry(req *http.Request) string {
 	n := req.Header.Get("X-Stainless-Retry-Count")
 	if n == "0" {
 		return ""
@@ -113,52 +138,4 @@ const longestID = 200
 func requestID(h http.Header) string {
 	id := cmp.Or(h.Get("X-Amzn-Requestid"), h.Get("X-Amz-Request-Id"), h.Get("X-Request-Id"))
 	return redact.Text(id[:min(len(id), longestID)])
-}
-
-// setting returns Attempt.Setting.
-func (t *Transport) setting() string {
-	name := string(cmp.Or(t.Mode, Standard))
-	switch {
-	case t.Mode == Adaptive && t.Shared != nil:
-		name = "fleet"
-	case name == string(Standard) && t.Revision == Revision2026:
-		name = "revision2026"
-	}
-	if t.Mode == Adaptive && t.RateLimit.Pacing == ScaledPacing {
-		name += "=" + ScaledPacing.String()
-	}
-	quota, pacing := t.Quota, t.RateLimit
-	const simulated = 0.2 // of Quota.Share, in awsretry simulate
-	if quota.Share == simulated {
-		quota.Share = 0
-	}
-	pacing.Pacing, pacing.Limits, pacing.Cost = 0, nil, nil
-	for _, option := range []struct {
-		on   bool
-		name string
-	}{
-		{t.RateLimit.Limits != nil, "limits"}, {t.Quota.Share == simulated, "share"}, {t.ShareRetryAfter, "share_retry_after"},
-		{t.RetryAfterSpread < 0, "no_spread"}, {t.Resume, "resume"},
-	} {
-		if option.on {
-			name += "+" + option.name
-		}
-	}
-	var own []string
-	for _, field := range []struct {
-		set  bool
-		name string
-	}{
-		{t.Policy != nil, "Policy"}, {t.Backoff != nil, "Backoff"}, {t.MaxRetryAfter != 0, "MaxRetryAfter"},
-		{t.RetryAfterSpread > 0, "RetryAfterSpread"}, {t.RetryAfter != nil, "RetryAfter"}, {t.LongPoll != nil, "LongPoll"},
-		{quota != QuotaConfig{}, "Quota"}, {!pacing.zero(), "RateLimit"},
-	} {
-		if field.set {
-			own = append(own, field.name)
-		}
-	}
-	if len(own) > 0 {
-		name += " (" + strings.Join(own, ", ") + ")"
-	}
-	return name
 }

@@ -32,7 +32,9 @@ func TestLogTo(t *testing.T) {
 		<-req.Context().Done()
 		return nil, req.Context().Err()
 	})
-	broken := &url.Error{Op: "Post", URL: "http://service.example/path?sig=secret", Err: io.EOF}
+	broken := httpfake.Base(func(*http.Request) (*http.Response, error) {
+		return nil, &url.Error{Op: "Post", URL: "http://service.example/path?sig=secret", Err: io.EOF}
+	})
 	outOfTokens := func(*http.Request, int) error {
 		return &awsretry.Error{Stop: awsretry.StopQuota, Err: errors.New("no token")}
 	}
@@ -56,7 +58,7 @@ func TestLogTo(t *testing.T) {
 		{"giving up", &transport{Base: throttled, MaxAttempts: 1}, nil, []string{
 			`level=WARN msg="gave up" REQUEST attempt=1 max_attempts=1 class=throttled status=400 code=ThrottlingException` +
 				" elapsed_ms=0 stop=max_attempts"}},
-		{"an error", &transport{Base: failing(broken), MaxAttempts: 1}, nil, []string{
+		{"an error", &transport{Base: broken, MaxAttempts: 1}, nil, []string{
 			`level=WARN msg="gave up" REQUEST attempt=1 max_attempts=1 class=transient` +
 				` error="Post \"http://service.example/path?…\": EOF" maybe_executed=true elapsed_ms=0 stop=max_attempts`}},
 		{"not found", &transport{Base: httpfake.Statuses(404)}, nil, []string{
@@ -88,7 +90,7 @@ func TestLogTo(t *testing.T) {
 				}
 				defer cancel()
 				var out bytes.Buffer
-				tt.tr.Observe, tt.tr.Backoff = awsretry.LogTo(httpfake.Log(&out, "time", "call")), noJitter
+				tt.tr.Observe, tt.tr.Backoff = awsretry.LogTo(httpfake.Log(&out, "time", "call")), exponential{Jitter: awsretry.NoJitter}
 				req := httpfake.Request(t, ctx, "POST", nil)
 				req.URL.RawQuery, req.URL.User, req.URL.Fragment = "sig=secret", url.UserPassword("me", "secret"), "secret"
 				tt.tr.RoundTrip(req)
@@ -126,7 +128,7 @@ func TestObserversInOrder(t *testing.T) {
 		note := func(who string) func(awsretry.Attempt) {
 			return func(a awsretry.Attempt) { got = append(got, fmt.Sprint(who, " ", a.Delay, a.Stop)) }
 		}
-		tr := &awsretry.Transport{Base: httpfake.Statuses(503, 200), Backoff: noJitter, Observe: note("transport")}
+		tr := &awsretry.Transport{Base: httpfake.Statuses(503, 200), Backoff: exponential{Jitter: awsretry.NoJitter}, Observe: note("transport")}
 		ctx := awsretry.WithObserver(awsretry.WithObserver(t.Context(), note("outer")), note("inner"))
 		ctx = awsretry.WithObserver(ctx, nil)
 		if _, err := tr.RoundTrip(httpfake.Request(t, ctx, "GET", nil)); err != nil {

@@ -129,11 +129,6 @@ type Attempt struct {
 	// MaxAttempts is how many attempts the call may make.
 	MaxAttempts int
 
-	// Setting is the Transport's settings as awsretry simulate names them, such as
-	// "adaptive=scaled+limits", and in parentheses the fields that it has no name
-	// for.
-	Setting string
-
 	// Offset is the first byte that the attempt asks for to continue a response
 	// body that broke off, as a position in the object. It is 0 if the attempt
 	// does not continue one, and if nothing of the object arrived before. See

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 
 	"example.com/awsretry"
@@ -121,20 +120,5 @@ func TestIdempotentOnly(t *testing.T) {
 	over := awsretry.IdempotentOnly(func(*awsretry.Attempt) awsretry.Class { return awsretry.Timeout })
 	if got := over(&awsretry.Attempt{Request: &http.Request{Method: "POST"}, Response: ok}); got != awsretry.Permanent {
 		t.Errorf("over a policy of one's own: %v", got)
-	}
-}
-
-// When a Policy classifies an error as a success, RoundTrip returns an error
-// that says so.
-func TestPolicyCallsAnErrorASuccess(t *testing.T) {
-	reset := errors.New("connection reset")
-	tr := &awsretry.Transport{
-		Base:   failing(reset),
-		Policy: func(*awsretry.Attempt) awsretry.Class { return awsretry.Success },
-	}
-	resp, err := get(t, tr)
-	if !errors.Is(err, reset) || stopOf(resp, err) != awsretry.StopPermanent ||
-		!strings.Contains(err.Error(), "Policy") {
-		t.Errorf("%v, %v", resp, err)
 	}
 }

@@ -5,34 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 
 	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/byterange"
 	"example.com/awsretry/internal/respbody"
-	"example.com/awsretry/internal/resume"
 )
 
-// A resumed body requests its rest when it breaks off. It implements
-// [resume.Source].
+// A resumed body requests the rest of the same version of the object when it breaks
+// off. One goroutine reads it, any may close it.
 type resumed struct {
-	body   resume.Body
 	config *config
 	req    *http.Request  // the caller's
-	resp   *http.Response // the caller's
+	resp   *http.Response // the caller's; its trailers are filled in at the end
 
 	// For the goroutine that reads.
-	progress *byterange.Progress
-	attempts int   // since the last byte; the first is the one whose body broke off
-	cause    error // why the response before the present one ended early; nil before the first rest
-	received int   // bytes of the present response, up to realProgress
+	progress byterange.Progress
+	broken   error          // why src ended early; nil while it has not
+	err      error          // what every later Read returns
+	part     *http.Response // with the rest, whose body is read; nil before the first
+	attempts int            // since the last byte; the first is the one whose body broke off
+	cause    error          // why the response before the present one ended early; nil before the first rest
+	received int            // bytes of the present response, up to realProgress
+
+	mu     sync.Mutex    // guards the fields below
+	src    io.ReadCloser // nil between two responses
+	closed bool
+	rest   context.Context // of the requests for the rest; nil before the first
+	cancel context.CancelFunc
 
 	// permit has the tokens of the last request. They are put back when its response
 	// has brought realProgress, or the end of the body, and are lost if it breaks
 	// off before that.
-	mu     sync.Mutex
-	permit admission.Permit // guarded by mu
+	permit admission.Permit
 }
 
 // realProgress is how many bytes a response with the rest must bring to count
@@ -51,8 +58,7 @@ func (c *call) makeResumable() {
 	progress, why := byterange.Begin(req, resp)
 	switch {
 	case why == "":
-		r := &resumed{config: c.config, req: req, resp: resp, attempts: 1}
-		r.progress = r.body.Begin(req.Context(), resp, progress, r)
+		resp.Body = &resumed{config: c.config, req: req, resp: resp, progress: progress, attempts: 1, src: resp.Body}
 	case byterange.HasContent(req, resp):
 		resp.Body = &finalBody{resp.Body, req, why}
 	}
@@ -73,39 +79,205 @@ func (b *finalBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Received implements [resume.Source].
-func (r *resumed) Received(n int) {
+// errShort is why a response with less than the rest is followed by another
+// request.
+var errShort = fmt.Errorf("the service sent only a part of the rest: %w", io.ErrUnexpectedEOF)
+
+// Read implements io.Reader.
+func (r *resumed) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		if r.err == nil && r.broken != nil {
+			r.err = r.reopen()
+		}
+		if r.err != nil {
+			r.release()
+			return 0, r.err
+		}
+		src, _, closed := r.state()
+		if closed || src == nil { // a hook panicked in requestRest
+			return 0, http.ErrBodyReadAfterClose
+		}
+		n, err := r.read(src, p)
+		if err != nil {
+			r.release()
+		}
+		if n > 0 || r.broken == nil {
+			return n, err
+		}
+	}
+}
+
+// read reads from src. It leaves an end that is too early to the next Read, and
+// returns no error then.
+func (r *resumed) read(src io.Reader, p []byte) (n int, err error) {
+	n, err = r.progress.Read(src, p)
+	if n > 0 {
+		r.count(n)
+	}
+	if wrong, ok := err.(*byterange.ContentError); ok { // never wrapped, and errors.As would allocate
+		r.err = r.endWith(err, wrong.Differs)
+		return n, r.err
+	}
+	switch {
+	case err == nil:
+		return n, nil
+	case err == io.EOF && r.progress.AtEnd():
+		r.finish()
+		r.err = io.EOF
+	case r.isClosed():
+		return n, http.ErrBodyReadAfterClose
+	case r.progress.Complete() && len(r.resp.Trailer) == 0: // what failed is not part of the body
+		r.err = io.EOF
+	case r.progress.Complete(): // no range has the trailers
+		r.err = r.endWith(err, false)
+	default:
+		r.breakOff(err)
+		return n, nil
+	}
+	if n > 0 {
+		return n, nil
+	}
+	return 0, r.err
+}
+
+// breakOff makes the next Read request the rest.
+func (r *resumed) breakOff(err error) {
+	switch {
+	case err != io.EOF:
+	case r.part != nil && r.progress.Exhausted():
+		err = errShort
+	default:
+		err = io.ErrUnexpectedEOF
+	}
+	r.broken = &bodyError{err}
+	r.settle(false)
+}
+
+// finish copies the trailers of the response that was read last.
+func (r *resumed) finish() {
+	if r.part == nil || len(r.part.Trailer) == 0 {
+		return
+	}
+	if r.resp.Trailer == nil {
+		r.resp.Trailer = make(http.Header)
+	}
+	maps.Copy(r.resp.Trailer, r.part.Trailer)
+}
+
+// release ends the requests for the rest. Nothing more is read.
+func (r *resumed) release() {
+	_, cancel, closed := r.state()
+	r.settle(r.err == io.EOF || closed)
+	if cancel != nil {
+		cancel()
+	}
+}
+
+func (r *resumed) state() (src io.ReadCloser, cancel context.CancelFunc, closed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.src, r.cancel, r.closed
+}
+
+func (r *resumed) isClosed() bool {
+	_, _, closed := r.state()
+	return closed
+}
+
+// Close implements io.Closer. It ends a Read in progress.
+func (r *resumed) Close() error {
+	r.mu.Lock()
+	src, cancel, closed := r.src, r.cancel, r.closed
+	r.closed = true
+	r.mu.Unlock()
+	if cancel != nil {
+		defer cancel()
+	}
+	r.settle(true)
+	if src == nil || closed {
+		return nil
+	}
+	return src.Close()
+}
+
+// reopen replaces the body that broke off by that of a response with the rest.
+func (r *resumed) reopen() error {
+	cause := r.broken
+	r.broken = nil
+	if !r.replace(nil) {
+		return http.ErrBodyReadAfterClose
+	}
+	resp, err := r.requestRest(r.rest, cause)
+	switch {
+	case err != nil && r.isClosed():
+		return http.ErrBodyReadAfterClose
+	case err != nil:
+		return err
+	case !r.replace(resp.Body):
+		r.settle(true)
+		return http.ErrBodyReadAfterClose
+	}
+	r.part = resp
+	return nil
+}
+
+// replace makes r read from src, and closes what it read before. If the caller
+// has closed r, it closes src and returns false.
+func (r *resumed) replace(src io.ReadCloser) bool {
+	r.mu.Lock()
+	if r.rest == nil {
+		r.rest, r.cancel = context.WithCancel(r.req.Context())
+	}
+	toClose, closed := r.src, r.closed
+	if closed {
+		toClose = src
+	} else {
+		r.src = src
+	}
+	r.mu.Unlock()
+	if toClose != nil {
+		toClose.Close()
+	}
+	return !closed
+}
+
+// count counts the bytes that were read.
+func (r *resumed) count(n int) {
 	r.attempts = 1
 	if r.cause == nil || r.received >= realProgress {
 		return
 	}
 	if r.received += n; r.received >= realProgress {
-		r.Settle(true)
+		r.settle(true)
 	}
 }
 
-// Fail implements [resume.Source].
-func (r *resumed) Fail(err error, differs bool) error {
+// endWith returns the error of a body that cannot be continued because of err.
+// differs reports that the rest is not that of the body.
+func (r *resumed) endWith(err error, differs bool) error {
 	if differs {
 		err = r.before().after(err)
 	}
 	return r.fail(r.attempts, StopPermanent, err)
 }
 
-// Settle implements [resume.Source]. It puts the tokens back, or gives them up.
-func (r *resumed) Settle(ok bool) {
+// settle ends the last request for the rest, if there was one: it puts the tokens
+// back, or gives them up. ok reports whether its response was read as far as the
+// caller wanted it. Close may call it during any other call.
+func (r *resumed) settle(ok bool) {
 	r.mu.Lock()
 	permit := r.permit.Move()
 	r.mu.Unlock()
 	permit.Release(ok)
 }
 
-// BrokenOff implements [resume.Source].
-func (r *resumed) BrokenOff(err error) error { return &bodyError{err} }
-
-// Rest implements [resume.Source]: it makes a retry of the attempt whose body broke
-// off.
-func (r *resumed) Rest(ctx context.Context, cause error) (*http.Response, error) {
+// requestRest makes a retry of the attempt whose body broke off because of cause. It
+// returns a response that has the rest or begins with it, io.EOF if there is no
+// rest, or the error of Read.
+func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response, error) {
 	r.cause, r.received = cause, 0
 	req := r.req.WithContext(ctx)
 	if req.Header = r.req.Header.Clone(); req.Header == nil {

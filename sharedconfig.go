@@ -117,15 +117,6 @@ func (src Source) Resolve() (Settings, error) {
 	return s, nil
 }
 
-// Files returns the paths of the config file and the credentials file that
-// Resolve reads, whether they exist or not. A path is "" if it would be in a
-// home directory that is not known. A caller who wants to warn about a missing
-// file has to check for it, since Resolve reads it as an empty file.
-func (src Source) Files() (config, credentials string) {
-	configFile, credentialsFile := awsconfig.Source(src).Files()
-	return configFile.Path, credentialsFile.Path
-}
-
 func modeOf(v awsconfig.Value) (Mode, string, error) {
 	if !v.IsSet() {
 		return Standard, fromDefault, nil

@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"example.com/awsretry/internal/awsconfig"
 )
 
 func getenvOf(env map[string]string) func(string) string {
@@ -282,7 +284,7 @@ func TestUnknownHome(t *testing.T) {
 		t.Skip("the home directory is", home)
 	}
 	source := Source{Profile: "p", Getenv: getenvOf(map[string]string{"AWS_SHARED_CREDENTIALS_FILE": "~/c"})}
-	if config, credentials := source.Files(); config != "" || credentials != "~/c" {
+	if config, credentials := awsconfig.Source(source).Files(); config.Path != "" || credentials.Path != "~/c" {
 		t.Errorf("got %q and %q", config, credentials)
 	}
 	want := `awsretry: Source.Profile is "p"; it must be a profile that is in ~/.aws/config ` +

@@ -23,7 +23,6 @@ import (
 
 	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/retrier"
-	"example.com/awsretry/internal/sharing"
 )
 
 // A Transport is an http.RoundTripper that retries requests by the rules of the
@@ -156,9 +155,9 @@ type Transport struct {
 	// that it is an attempt of an AWS SDK that retries it.
 	NestedRetries bool
 
-	// RetryAfterSpread is the longest random time that is added to a delay that
-	// Retry-After asks for, so that callers that were given the same second do
-	// not all retry in it. 0 means a quarter of that delay, at most 5 s, and
+	// RetryAfterSpread is the longest time that is added to a delay that
+	// Retry-After asks for. Each retry adds another part of it, so that callers
+	// that were given the same second do not all retry in it. 0 means a quarter of that delay, at most 5 s, and
 	// none in Legacy mode, which adds its own backoff. If negative, nothing is
 	// added.
 	RetryAfterSpread time.Duration
@@ -365,7 +364,7 @@ type Shared interface {
 	// it. If it panics, the next request calls it again. It is not called for a
 	// Transport that has no quota, is not in adaptive mode and does not share a
 	// Retry-After.
-	Join(sharing.Share)
+	Join(*admission.Share)
 
 	// FirstRate is the highest send rate of a process in adaptive mode that has not
 	// had a lease, in requests per second. 0 means any.
@@ -386,11 +385,11 @@ func (t *Transport) State(partition string) (State, bool) {
 	if c == nil {
 		return State{}, false
 	}
-	e := c.partitions.Find(partition)
-	if e == nil {
+	p := c.partitions.Find(partition)
+	if p == nil {
 		return State{}, false
 	}
-	return stateOf(&e.Value), true
+	return stateOf(p), true
 }
 
 // Partitions yields the name and the state of every partition, the most
@@ -401,8 +400,8 @@ func (t *Transport) Partitions() iter.Seq2[string, State] {
 		if c == nil {
 			return
 		}
-		for _, e := range c.partitions.All() {
-			if !yield(e.Name, stateOf(&e.Value)) {
+		for _, p := range c.partitions.All() {
+			if !yield(p.Name, stateOf(p)) {
 				return
 			}
 		}

@@ -40,18 +40,14 @@ func (applied) MaxAttempts() int { return unlimited }
 // RetryDelay limits the attempts of a client that has cfg.Retryer but not
 // cfg.APIOptions.
 func (r applied) RetryDelay(attempt int, err error) (time.Duration, error) {
-	if made := r.loopAt(attempt).attemptsMade(attempt); made >= r.attempts && r.attemptOf(err) == nil {
-		return 0, refusal(context.Background(), made, awsretry.StopMaxAttempts, err)
+	if attempt >= r.attempts && r.attemptOf(err) == nil {
+		return 0, refusal(context.Background(), attempt, awsretry.StopMaxAttempts, err)
 	}
 	return r.Retryer.RetryDelay(attempt, err)
 }
 
 // retryID is the name of the SDK's retry loop in the middleware stack.
 const retryID = "Retry"
-
-// headerID is the name of a middleware of older modules that sets the header of
-// an attempt. In newer ones the retry loop does so.
-const headerID = "RetryMetricsHeader"
 
 // The names of our middlewares.
 const (
@@ -80,11 +76,7 @@ func (r *Retryer) addMiddlewares(stack *middleware.Stack) error {
 		return fmt.Errorf("awssdk: %w", err)
 	}
 	inside := middleware.FinalizeMiddlewareFunc(attemptID, handleAttempt)
-	header := retryID
-	if _, ok := steps.Get(headerID); ok {
-		header = headerID
-	}
-	if err := steps.Insert(inside, header, middleware.After); err != nil {
+	if err := steps.Insert(inside, retryID, middleware.After); err != nil {
 		return fmt.Errorf("awssdk: %w", err)
 	}
 	return nil

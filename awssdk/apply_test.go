@@ -45,7 +45,7 @@ func TestObserve(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			eachLoop(t, func(t *testing.T, apply bool) {
+			each(t, func(t *testing.T, apply bool) {
 				var got []string
 				tt.config.Observe = func(a awsretry.Attempt) {
 					got = append(got, record(a))
@@ -89,7 +89,7 @@ func TestAttempts(t *testing.T) {
 		{"another retryer", "S3", awsretry.Classic, nil, nop, busy, 1, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			eachLoop(t, func(t *testing.T, apply bool) {
+			each(t, func(t *testing.T, apply bool) {
 				ctx, want := t.Context(), tt.plain
 				if tt.ctx != nil {
 					ctx = tt.ctx(ctx)
@@ -157,19 +157,17 @@ func TestStackWithoutRetries(t *testing.T) {
 	}
 }
 
-// A call that LongPoll reports and whose retry the bucket refuses sleeps once.
+// A call that LongPoll reports and whose retry the bucket refuses sleeps once, after
+// Apply. Without it, the SDK's loop delays the long polls of its own clients only.
 // TestVectors has the calls of Revision2026.
 func TestLongPoll(t *testing.T) {
-	each(t, func(t *testing.T, apply bool) {
-		if !apply && seeTraits().header {
-			t.Skip("the SDK's loop delays the long polls of its own clients only")
-		}
+	synctest.Test(t, func(t *testing.T) {
 		r := mustRetryer(t, Config{
 			Quota:    awsretry.QuotaConfig{Capacity: 1},
 			LongPoll: func(ctx context.Context) bool { return awsmiddleware.GetOperationName(ctx) == "ReceiveMessage" },
 		})
 		for operation, want := range map[string]time.Duration{"ReceiveMessage": time.Second, "SendMessage": 0} {
-			c := &client{service: "SQS", operation: operation, apply: apply}
+			c := &client{service: "SQS", operation: operation, apply: true}
 			start := time.Now()
 			err := c.call(t.Context(), r, step{status: 500})
 			if got := time.Since(start); stopOf(err) != awsretry.StopQuota || got != want {

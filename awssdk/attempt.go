@@ -94,9 +94,9 @@ func (a *attemptError) decide(opErr error) error {
 }
 
 // retryDelay returns the delay that decide found, for the SDK's retry loop.
-func (a *attemptError) retryDelay(loop traits) (time.Duration, error) {
+func (a *attemptError) retryDelay() (time.Duration, error) {
 	if a.stop != "" {
 		return 0, fmt.Errorf("awssdk: no attempt follows (%s)", a.stop)
 	}
-	return loop.before(a.delay, responseOf(a.err)), nil
+	return beforeLoop(a.delay, responseOf(a.err)), nil
 }

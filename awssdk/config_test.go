@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/sharing"
+	"example.com/awsretry/internal/admission"
 )
 
 type noStore struct{}
 
-func (noStore) Join(sharing.Share)           {}
+func (noStore) Join(*admission.Share)        {}
 func (noStore) FirstRate() float64           { return 0 }
 func (noStore) Validate(awsretry.Mode) error { return nil }
 

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/sdkloop"
+	"example.com/awsretry/internal/retrier"
 )
 
-// decisions are those that a Transport makes about one call, see sdkloop.New.
+// decisions are those that a Transport makes about one call, see its Loop.
 type decisions interface {
 	LimitAttempts(n int) (maxAttempts int)
 	Wait() error
@@ -22,11 +22,11 @@ type decisions interface {
 }
 
 func newLoop(t *awsretry.Transport, req *http.Request, detached bool) (decisions, error) {
-	loop, err := sdkloop.New(t, req, detached)
+	loop, err := t.Loop(retrier.Seal{}, req, detached)
 	if err != nil {
 		return nil, err
 	}
-	return loop.(decisions), nil
+	return loop, nil
 }
 
 func (r *Retryer) newLoop(req *http.Request, detached bool) (decisions, error) {

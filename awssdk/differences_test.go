@@ -63,8 +63,8 @@ var (
 var differences = []difference{
 	{"| the status 408 with a code that is not known | no | yes |",
 		func(f failure) bool { return f.status == 408 && f.err == nil }, true},
-	{"| the status 429 with a code that is not known, if the SDK has a type for it; before v1.48.0 also if not | no | as throttling |",
-		func(f failure) bool { return f.status == 429 && (f.modeled || seeTraits() != loop2026) }, true},
+	{"| the status 429 with a code that is not known, if the SDK has a type for it | no | as throttling |",
+		func(f failure) bool { return f.status == 429 && f.modeled }, true},
 	{"| the statuses 509 and 529 with a code that is not known | no | as throttling |",
 		func(f failure) bool { return f.status == 509 || f.status == 529 }, true},
 	{"| other statuses from 512 to 599 with a code that is not known | no | yes |",

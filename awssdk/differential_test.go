@@ -43,7 +43,6 @@ func (ones) Read(p []byte) (int, error) {
 // and ends its calls with the same errors at the same time, as with the SDK's
 // own retryer. The SDK's metrics see the same errors.
 func TestDifferential(t *testing.T) {
-	t.Setenv(loopVariable, "true") // before v1.48
 	original := sdkRandom
 	sdkRandom = ones{}
 	t.Cleanup(func() { sdkRandom = original })
@@ -99,9 +98,7 @@ func newScript(random *rand.Rand) []scriptCall {
 		{status: 500}, {status: 503, code: "ServiceUnavailable"}, {status: 400, code: "ThrottlingException"},
 		{status: 400, code: "RequestTimeout"}, {status: 400, code: "ValidationException"}, {err: syscall.ECONNRESET},
 		asks("0"), asks("1500"), asks("60000"), asks("86400000"), asks("-1"), asks("soon"),
-	}
-	if seeTraits() == loop2026 { // the SDK's rules before it do not retry all of these
-		steps = append(steps, step{status: 429}, step{status: 429, code: "Unknown"})
+		{status: 429}, {status: 429, code: "Unknown"},
 	}
 	calls := make([]scriptCall, 60)
 	for i := range calls {

@@ -7,7 +7,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/awsproto"
-	"example.com/awsretry/internal/sdkloop"
+	"example.com/awsretry/internal/retrier"
 	"example.com/awsretry/internal/wait"
 )
 
@@ -27,21 +27,20 @@ func (r *Retryer) IsErrorRetryable(err error) bool {
 }
 
 // RetryDelay returns the delay before the attempt that follows an attempt that
-// failed with err. attempt is the SDK's number of the failed attempt. If the
+// failed with err. attempt is the number of the failed attempt, from 1. If the
 // SDK's retry loop is going to add up to 5 s because of an X-Amz-Retry-After,
 // the delay is less by as much, and may be negative.
 func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
-	loop := r.loopAt(attempt)
 	if a := r.attemptOf(err); a != nil {
-		return a.retryDelay(loop)
+		return a.retryDelay()
 	}
 	resp := responseOf(err)
-	failed := awsretry.Attempt{Number: loop.attemptsMade(attempt), Response: resp, Class: r.class(err)}
+	failed := awsretry.Attempt{Number: attempt, Response: resp, Class: r.class(err)}
 	if resp != nil {
 		failed.Request = resp.Request
 	}
-	delay, err := sdkloop.Delay(r.transport, failed)
-	return loop.before(delay, resp), err
+	delay, err := r.transport.DelayAfter(retrier.Seal{}, failed)
+	return beforeLoop(delay, resp), err
 }
 
 // class returns the class of err if its call is not known.
@@ -94,7 +93,7 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 	}
 	delay, stop := loop.Decide("")
 	if stop != "" {
-		if !r.loop.Load().header || !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
+		if !awsproto.LongPolls(described) { // for those that the SDK knows it sleeps itself
 			wait.For(ctx, delay, nil)
 		}
 		return nil, refusal(ctx, 1, stop, opErr)
@@ -103,9 +102,6 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 	return func(err error) error {
 		if err == nil {
 			putBack()
-		}
-		if r.loop.Load().firstOnly {
-			settle(loop, err)
 		}
 		return nil
 	}, nil

@@ -201,17 +201,3 @@ func each(t *testing.T, test func(t *testing.T, apply bool)) {
 		})
 	}
 }
-
-// eachLoop is each, with all retry loops of the SDK: two before v1.48.
-func eachLoop(t *testing.T, test func(t *testing.T, apply bool)) {
-	seen := make(map[traits]bool)
-	for _, value := range []string{"", "true"} {
-		t.Run(loopVariable+"="+value, func(t *testing.T) {
-			t.Setenv(loopVariable, value)
-			if loop := seeTraits(); !seen[loop] {
-				seen[loop] = true
-				each(t, test)
-			}
-		})
-	}
-}

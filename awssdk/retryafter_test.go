@@ -29,7 +29,7 @@ func TestAmzRetryAfter(t *testing.T) {
 				want = []time.Duration{50*time.Millisecond + tt.more, 100*time.Millisecond + tt.more}
 			}
 			t.Run(tt.value+"/"+revision.String(), func(t *testing.T) {
-				eachLoop(t, func(t *testing.T, apply bool) {
+				each(t, func(t *testing.T, apply bool) {
 					c := newClient(apply)
 					busy := step{status: 500, header: map[string]string{"X-Amz-Retry-After": tt.value}}
 					c.call(t.Context(), mustRetryer(t, Config{Revision: revision}), busy, busy, busy)

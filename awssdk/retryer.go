@@ -19,7 +19,6 @@ import (
 	"iter"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"example.com/awsretry"
@@ -35,9 +34,7 @@ type Config struct {
 	Mode awsretry.Mode
 
 	// Revision is the revision of these rules. awsretry.DefaultRevision, the
-	// zero value, means the revision of the SDK that the program is compiled with:
-	// awsretry.Revision2026 for v1.48.0 and newer, and for older versions if
-	// AWS_NEW_RETRIES_2026 is "true"; otherwise awsretry.Classic.
+	// zero value, means awsretry.Revision2026, that of the SDK.
 	Revision awsretry.Revision
 
 	// MaxAttempts is how often a request may be sent, the first attempt
@@ -64,8 +61,8 @@ type Config struct {
 	// Retry-After is ignored.
 	MaxRetryAfter time.Duration
 
-	// RetryAfterSpread is the longest random time that is added to a delay that
-	// Retry-After asks for. 0 means a quarter of that delay, at most 5 s. If
+	// RetryAfterSpread is the longest time that is added to a delay that
+	// Retry-After asks for. Each retry adds another part of it. 0 means a quarter of that delay, at most 5 s. If
 	// negative, nothing is added.
 	RetryAfterSpread time.Duration
 
@@ -134,8 +131,8 @@ func Load(src awsretry.Source) (Config, error) {
 //     without a response,
 //   - the deadline is compared with the delay of a first retry, a Backoff does
 //     not see the previous delay, and errors say "1 attempt",
-//   - the SDK's retry loop sleeps before it ends a long-polling call, from v1.48.0
-//     on also in Classic, if the client's module marks the operation as one, and
+//   - the SDK's retry loop sleeps before it ends a long-polling call, also in
+//     Classic, if the client's module marks the operation as one, and
 //   - Quota.InitialCost is drawn by each attempt, and the tokens of a retry whose
 //     delay the context ends are lost.
 //
@@ -145,8 +142,7 @@ func Load(src awsretry.Source) (Config, error) {
 type Retryer struct {
 	transport *awsretry.Transport // its settings and partitions; it sends nothing
 	policy    awsretry.Policy
-	attempts  int // the default of most services, or Config.MaxAttempts
-	loop      atomic.Pointer[traits]
+	attempts  int      // the default of most services, or Config.MaxAttempts
 	failed    sync.Map // the *attemptError of the calls in progress, by their errors; see identify
 }
 
@@ -155,9 +151,8 @@ var _ aws.RetryerV2 = (*Retryer)(nil)
 // NewRetryer returns a Retryer. If c is not valid, it returns an error that
 // names each such field, its value and what is allowed.
 func NewRetryer(c Config) (*Retryer, error) {
-	loop := seeTraits()
 	if c.Revision == awsretry.DefaultRevision {
-		c.Revision = loop.revision()
+		c.Revision = awsretry.Revision2026
 	}
 	t := &awsretry.Transport{
 		Mode:             c.Mode,
@@ -185,7 +180,6 @@ func NewRetryer(c Config) (*Retryer, error) {
 		return nil, invalid.Within("awssdk: Config.", err)
 	}
 	r := &Retryer{transport: t, policy: c.Policy}
-	r.loop.Store(&loop)
 	if r.policy == nil {
 		r.policy = awsretry.DefaultPolicy
 	}

@@ -1,9 +1,12 @@
 package awssdk
 
 import (
+	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/awsretry"
 )
@@ -69,4 +72,34 @@ func TestLoad(t *testing.T) {
 	if _, err := Load(source); err == nil || !strings.Contains(err.Error(), "AWS_MAX_ATTEMPTS") {
 		t.Errorf("%v", err)
 	}
+}
+
+// The zero Revision is that of the SDK: its delays, and the tokens of its retries.
+func TestZeroRevision(t *testing.T) {
+	each(t, func(t *testing.T, apply bool) {
+		r, err := NewRetryer(Config{
+			Mode: awsretry.Adaptive, MaxAttempts: 4, Backoff: awsretry.Exponential{Jitter: awsretry.NoJitter},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newClient(apply)
+		busy := step{status: 500}
+		asks := step{status: 500, header: map[string]string{"X-Amz-Retry-After": "60000"}}
+		if err := c.call(t.Context(), r, step{err: sending(io.EOF)}, busy, asks, step{status: 200}); err != nil {
+			t.Fatal(err)
+		}
+		want := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 5200 * time.Millisecond}
+		if got := c.delays(); !slices.Equal(got, want) {
+			t.Errorf("the delays are %v, want %v", got, want)
+		}
+		if got := tokens(t, r, "S3 us-east-1"); got != 500-2*14 {
+			t.Errorf("%d tokens, want %d", got, 500-2*14)
+		}
+		// The limiter learns of the retries too.
+		c.call(t.Context(), r, busy, step{status: 429}, step{status: 404})
+		if state, _ := r.State("S3 us-east-1"); !state.Limited {
+			t.Errorf("a throttled retry is not seen: %+v", state)
+		}
+	})
 }

@@ -29,11 +29,11 @@ func longPolls(v vectors.Vector) bool {
 func TestVectors(t *testing.T) {
 	for _, v := range vectors.Read(t, "../testdata/vectors/retry.json") {
 		t.Run(v.Name, func(t *testing.T) {
-			eachLoop(t, func(t *testing.T, apply bool) {
+			each(t, func(t *testing.T, apply bool) {
 				if !apply && dynamoDBDefaults(v) {
 					t.Skip("the interface does not say that a call is of DynamoDB")
 				}
-				if !apply && longPolls(v) && seeTraits().header {
+				if !apply && longPolls(v) {
 					t.Skip("the SDK's loop delays the long polls of its own clients only")
 				}
 				testVector(t, v, apply)

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/retrier"
+	"example.com/awsretry/internal/wait"
 )
 
 // A Transport is an http.RoundTripper that delivers each request by a delivery
@@ -197,7 +197,7 @@ func (t *Transport) newInner() *awsretry.Transport {
 		NestedRetries: true,                                     // only the policy limits the attempts
 		Prepare: func(req *http.Request, number int) error {
 			setContentType(req, policy.RequestPolicy)
-			if err := throttle.wait(caller.Waiting(req.Context())); err != nil {
+			if err := throttle.wait(wait.InHook(req.Context())); err != nil {
 				return err
 			}
 			t.progressOf(req.Context()).attempts = number

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -253,19 +252,4 @@ func TestCloseIdleConnections(t *testing.T) {
 	if tr.CloseIdleConnections(); first.closed != 1 || second.closed != 1 {
 		t.Errorf("reached Base %d times before a request, and %d times after it", first.closed, second.closed)
 	}
-}
-
-func TestManyAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		end := responding(503)
-		tr := &Transport{Base: end, DeadLetter: readIt}
-		var wg sync.WaitGroup
-		for range 50 {
-			wg.Go(func() { send(t, tr, post(t, "http://a.example/", "x")) })
-		}
-		wg.Wait()
-		if len(end.asked) != 200 {
-			t.Errorf("%d attempts", len(end.asked))
-		}
-	})
 }

@@ -27,7 +27,7 @@ func TestPageIsTested(t *testing.T) {
 		examples.WriteString(readPage(t, name))
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page+readPage(t, "../docs/ENDPOINTS.md"), -1)
-	if len(blocks) < 5 {
+	if len(blocks) < 4 { // door 3 of the README has the fifth, which package docs tests
 		t.Errorf("only %d blocks of Go", len(blocks))
 	}
 	for _, block := range blocks {

@@ -139,23 +139,6 @@ func TestLinesFitTheScreen(t *testing.T) {
 	}
 }
 
-// TestPagesAreShort counts the words of the pages, those of the tables included.
-// The results, which commands write, and the table of the AWS rules may be longer.
-func TestPagesAreShort(t *testing.T) {
-	for _, page := range pages(t) {
-		limit := 1800
-		switch {
-		case strings.HasPrefix(page, "docs/compare/"):
-			limit = 1500
-		case strings.HasPrefix(page, "docs/results/"), page == "docs/SOURCES.md":
-			continue
-		}
-		if n := len(strings.Fields(readText(t, page))); n > limit {
-			t.Errorf("%s has %d words, more than %d", page, n, limit)
-		}
-	}
-}
-
 func readText(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)

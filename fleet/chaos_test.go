@@ -1,16 +1,8 @@
 package fleet_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"flag"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -32,59 +24,18 @@ import (
 
 var chaos = flag.Duration("chaos", 25*time.Second, "how long TestChaos lasts")
 
-// certificate writes a key and a certificate for 127.0.0.1, and returns their files
-// and a pool that trusts the certificate.
-func certificate(t *testing.T) (key, cert string, roots *x509.CertPool) {
+// smallServer starts a server that has a user for the fleet and evicts keys, and
+// connects to it.
+func smallServer(t *testing.T) (*storetest.Server, *fleet.Connection) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(name, kind string, bytes []byte) string {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	roots = x509.NewCertPool()
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots.AddCert(parsed)
-	return write("key", "PRIVATE KEY", secret), write("cert", "CERTIFICATE", der), roots
-}
-
-// secureServer starts a server that uses TLS, has a user for the fleet and evicts
-// keys, and connects to it.
-func secureServer(t *testing.T) (*storetest.Server, *fleet.Connection) {
-	t.Helper()
-	key, cert, roots := certificate(t)
-	secure := storetest.FreeAddr(t)
-	_, port, _ := net.SplitHostPort(secure)
 	users := filepath.Join(t.TempDir(), "users.acl")
 	user := "user default on nopass ~* &* +@all\nuser fleet on >secret ~orders:* " + strings.Join(rights, " ") + "\n"
 	if err := os.WriteFile(users, []byte(user), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := storetest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
-		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no", "--maxmemory", "8mb", "--maxmemory-policy", "allkeys-lru",
-		"--aclfile", users)
+	s := storetest.Start(t, "--maxmemory", "8mb", "--maxmemory-policy", "allkeys-lru", "--aclfile", users)
 	connection := fleet.Dial(valkey.ClientOption{
-		InitAddress: []string{secure}, ForceSingleClient: true, DisableCache: true,
-		Username: "fleet", Password: "secret", TLSConfig: &tls.Config{RootCAs: roots},
+		InitAddress: []string{s.Addr}, ForceSingleClient: true, DisableCache: true, Username: "fleet", Password: "secret",
 	})
 	t.Cleanup(func() { _ = connection.Close() })
 	return s, connection
@@ -96,7 +47,7 @@ func secureServer(t *testing.T) (*storetest.Server, *fleet.Connection) {
 func TestChaos(t *testing.T) {
 	const made = 20_000
 	stopped := min(max(*chaos/10, 2*time.Second), time.Minute)
-	s, connection := secureServer(t)
+	s, connection := smallServer(t)
 	servers, addrs := startCluster(t, primaries)
 	cluster := fleet.Dial(valkey.ClientOption{InitAddress: addrs, DisableCache: true, Username: "fleet", Password: "secret"})
 	defer cluster.Close()

@@ -6,5 +6,5 @@ var Script = script
 // Check is check, which returns an error if a reply makes no sense.
 var Check = check
 
-// RenewIn and FirstToken are the methods of a Fleet's schedule if its Client has none.
+// RenewIn and FirstToken are the methods of the schedule of a Fleet from New.
 var RenewIn, FirstToken = random{}.RenewIn, random{}.FirstToken

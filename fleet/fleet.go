@@ -31,8 +31,8 @@ import (
 	"unicode"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/invalid"
-	"example.com/awsretry/internal/sharing"
 )
 
 const (
@@ -151,7 +151,7 @@ func New(client Client, c Config) (*Fleet, error) {
 	}
 	c.Lease = cmp.Or(c.Lease, defaultLease)
 	c.Expiry = cmp.Or(c.Expiry, max(defaultExpiry, 10*c.Lease))
-	f := &Fleet{client: client, config: c, schedule: scheduleOf(client), id: rand.Text(), started: time.Now()}
+	f := &Fleet{client: client, config: c, schedule: random{}, id: rand.Text(), started: time.Now()}
 	f.admitted, f.reported = -joinBurst*joinInterval, make(map[string]time.Duration)
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f, nil
@@ -185,7 +185,7 @@ func (c Config) validate() error {
 }
 
 // Join implements [awsretry.Shared].
-func (f *Fleet) Join(share sharing.Share) {
+func (f *Fleet) Join(share *admission.Share) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed || f.Validate(awsretry.Adaptive) != nil {

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"example.com/awsretry/fleet/internal/protocol"
-	"example.com/awsretry/internal/sharing"
+	"example.com/awsretry/internal/admission"
+	"example.com/awsretry/internal/pacer"
 )
 
 // A member is one Transport of this process in one partition. Only the share may
 // be used outside the goroutine that runs it.
 type member struct {
 	fleet *Fleet
-	share sharing.Share
+	share *admission.Share
 	id    string // unique, also among the members of one Fleet
 
 	maxRate          float64 // lower than Config.MaxRate by the variation
@@ -44,7 +45,7 @@ type member struct {
 	told, heard string // the limits that this process last sent and received
 }
 
-func newMember(f *Fleet, share sharing.Share, id string) *member {
+func newMember(f *Fleet, share *admission.Share, id string) *member {
 	m := &member{
 		fleet: f, share: share, id: id, proposed: noLaw,
 	}
@@ -123,7 +124,7 @@ func (m *member) idlePause() time.Duration {
 
 // used reports whether the process has used anything since the last renewal, or
 // needs anything.
-func (m *member) used(usage sharing.Usage, r *protocol.Request) bool {
+func (m *member) used(usage admission.Usage, r *protocol.Request) bool {
 	return r.Sums != protocol.Sums{} || usage.Waiting > 0 || usage.NotSent > 0 || usage.Refused > 0 ||
 		usage.RetryAfter > 0 || r.Returned > 0 || m.quota && usage.Tokens != m.had
 }
@@ -185,7 +186,7 @@ func (m *member) renew() {
 	if m.maxRate > 0 && !(rate > 0 && rate < m.maxRate) {
 		rate = m.maxRate
 	}
-	m.share.Grant(sharing.Grant{
+	m.share.Grant(pacer.Grant{
 		Until: until, Limited: rate > 0,
 		Rate: got.Share, Burst: m.fleet.config.Lease / 40,
 		FirstToken: m.fleet.schedule.FirstToken(), RetryAfter: gate,
@@ -210,7 +211,7 @@ func (m *member) alonePart(members float64) float64 {
 }
 
 // hear returns the limits that another process sent, or nil if they are not new.
-func (m *member) hear(got *protocol.Reply, asked time.Time) *sharing.Said {
+func (m *member) hear(got *protocol.Reply, asked time.Time) *pacer.Said {
 	if got.Said == "" || got.Said == m.told || got.Said == m.heard {
 		return nil
 	}
@@ -224,7 +225,7 @@ func (m *member) hear(got *protocol.Reply, asked time.Time) *sharing.Said {
 }
 
 // request returns the request of the next renewal.
-func (m *member) request(usage sharing.Usage) protocol.Request {
+func (m *member) request(usage admission.Usage) protocol.Request {
 	news := protocol.Sums{
 		Sent: float64(usage.Sent), Throttled: float64(usage.Throttled),
 		Trips: milliseconds(usage.Trips.Sum), TripsOf: float64(usage.Trips.Of),
@@ -265,7 +266,7 @@ func (m *member) joined() bool { return m.last.Epoch != "" }
 // wanted returns how many send tokens the process needs until the next renewal:
 // for the requests that it usually sends, with a reserve, but at least one, and
 // for the requests in line or refused.
-func (m *member) wanted(usage sharing.Usage) float64 {
+func (m *member) wanted(usage admission.Usage) float64 {
 	const reserve = 1.25
 	least := 1.0
 	if m.maxRate > 0 { // an unused slot is lost for all
@@ -276,7 +277,7 @@ func (m *member) wanted(usage sharing.Usage) float64 {
 
 // unused returns how many send tokens of the last grant were lost because no
 // request needed them.
-func (m *member) unused(usage sharing.Usage) float64 {
+func (m *member) unused(usage admission.Usage) float64 {
 	if !m.joined() || m.failing || m.last.Rate == 0 {
 		return 0
 	}
@@ -290,7 +291,7 @@ const sentMemory = 5
 // balance asks for the retry tokens that this process lacks, or returns the
 // surplus. After a failed renewal it moves none, because the store may have moved
 // them already.
-func (m *member) balance(r *protocol.Request, usage sharing.Usage) {
+func (m *member) balance(r *protocol.Request, usage admission.Usage) {
 	if !m.paid {
 		if !m.failing {
 			r.Asked, r.Spare = m.float, m.share.FirstTokens()

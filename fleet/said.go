@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/announced"
-	"example.com/awsretry/internal/sharing"
+	"example.com/awsretry/internal/pacer"
 )
 
 // longestSaid is the longest text of limits that the store keeps, in bytes.
@@ -17,7 +17,7 @@ const longestPause = time.Hour
 
 // sayLimits returns s as JSON, with times relative to the arrival of the response,
 // or "" if the text would be too long.
-func sayLimits(s *sharing.Said) string {
+func sayLimits(s *pacer.Said) string {
 	if s == nil {
 		return ""
 	}
@@ -31,11 +31,11 @@ func sayLimits(s *sharing.Said) string {
 }
 
 // readLimits parses limits whose request was sent age ago.
-func readLimits(text string, age time.Duration) (*sharing.Said, error) {
+func readLimits(text string, age time.Duration) (*pacer.Said, error) {
 	if len(text) > longestSaid {
 		return nil, fmt.Errorf("the store returned limits of %d bytes; they must have at most %d", len(text), longestSaid)
 	}
-	said := new(sharing.Said)
+	said := new(pacer.Said)
 	if err := json.Unmarshal([]byte(text), said); err != nil {
 		return nil, fmt.Errorf("the store returned limits that cannot be read: %w", err)
 	}

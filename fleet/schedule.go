@@ -3,11 +3,12 @@ package fleet
 import (
 	"math/rand/v2"
 	"time"
+
+	"example.com/awsretry/internal/retrier"
 )
 
-// A schedule decides what is otherwise random. A Client that implements it, such as
-// that of a reproducible simulation, is used as the schedule. The methods must be
-// safe for concurrent use.
+// A schedule decides what is otherwise random. Its methods must be safe for
+// concurrent use.
 type schedule interface {
 	// RenewIn returns how long to wait for a renewal that is due in d.
 	RenewIn(d time.Duration) time.Duration
@@ -20,12 +21,9 @@ type schedule interface {
 	FirstToken() float64
 }
 
-func scheduleOf(client Client) schedule {
-	if s, ok := client.(schedule); ok {
-		return s
-	}
-	return random{}
-}
+// Schedule makes s decide for f, so that package simulate can repeat a run. It must be
+// called before f is used.
+func (f *Fleet) Schedule(_ retrier.Seal, s schedule) { f.schedule = s }
 
 // random spreads the renewals of processes that start together.
 type random struct{}

@@ -10,6 +10,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
+	"example.com/awsretry/internal/retrier"
 )
 
 // A metronome is a store and a schedule: the member renews a third later than it is
@@ -30,11 +31,12 @@ func (m *metronome) BeginRenewal() {
 
 func (m *metronome) FirstToken() float64 { return 0 }
 
-// A client may decide when a process renews its lease.
+// A schedule decides when a process renews its lease.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &metronome{start: time.Now()}
 		shared := newFleet(t, m, fleet.Config{Lease: 600 * time.Millisecond})
+		shared.Schedule(retrier.Seal{}, m)
 		tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
 		send(t, tr)
 		time.Sleep(time.Second)

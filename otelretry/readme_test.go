@@ -12,7 +12,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
-	"example.com/awsretry/internal/sharing"
+	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/otelretry"
 	"github.com/prometheus/client_golang/prometheus"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
@@ -71,7 +71,7 @@ func TestReadmeTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	get(t, awsretry.WithPartition(t.Context(), "table \xff"), rt)
-	shared.share.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 2, FleetRate: 12, Members: 5})
+	shared.share.Grant(pacer.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 2, FleetRate: 12, Members: 5})
 	send(rt, request(t, t.Context(), "GET", "http://%ff.example/"))
 	recorder, err := otelretry.NewRecorder(meters)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/httpfake"
-	"example.com/awsretry/internal/sharing"
+	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/otelretry"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
@@ -45,7 +46,7 @@ func TestGauges(t *testing.T) {
 		base    httpfake.Base // nil responds with 200
 		calls   int           // one after the other
 		waiting int           // in the line at the end
-		grant   *sharing.Grant
+		grant   *pacer.Grant
 		want    []string
 	}{
 		"legacy":   {tr: &awsretry.Transport{Mode: awsretry.Legacy}, calls: 1},
@@ -99,7 +100,7 @@ func TestGauges(t *testing.T) {
 		},
 		"a fleet": {
 			tr: &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}, calls: 1,
-			grant: &sharing.Grant{Limited: true, Rate: 2, FleetRate: 12.5, Members: 5, FleetTokens: 70},
+			grant: &pacer.Grant{Limited: true, Rate: 2, FleetRate: 12.5, Members: 5, FleetTokens: 70},
 			want: append([]string{
 				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("leased[{lease}]", 1), gauge("members[{process}]", 5),
 				gauge("fleet_rate[{request}/s]", 12.5), gauge("fleet_tokens[{token}]", 70), gauge("send_rate[{request}/s]", 2),
@@ -186,11 +187,11 @@ func TestSeriesOfLimitsAreLimited(t *testing.T) {
 }
 
 // A store grants what it is asked to.
-type store struct{ share sharing.Share }
+type store struct{ share *admission.Share }
 
 func (s *store) Validate(awsretry.Mode) error { return nil }
 func (*store) FirstRate() float64             { return 0 }
-func (s *store) Join(share sharing.Share)     { s.share = share }
+func (s *store) Join(share *admission.Share)  { s.share = share }
 
 // Observe may be set until the first request, which reads it. Every attempt is
 // recorded once, and the Observe that was set last is called.

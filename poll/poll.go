@@ -219,18 +219,7 @@ func (c Config) validate(check func(context.Context) (State, error)) error {
 		return fmt.Errorf("poll: Config.Backoff is a nil %T; it must be a usable Backoff, or nil for the default",
 			c.Backoff)
 	}
-	var err error
-	switch b := c.Backoff.(type) {
-	case awsretry.Exponential:
-		err = b.Validate()
-	case *awsretry.Exponential:
-		err = b.Validate()
-	case awsretry.Decorrelated:
-		err = b.Validate()
-	case *awsretry.Decorrelated:
-		err = b.Validate()
-	}
-	return invalid.Within("poll: Config.", err)
+	return invalid.Within("poll: Config.", (&awsretry.Transport{Backoff: c.Backoff}).Validate())
 }
 
 // sleep waits for d. It returns ctx's cause if ctx ends, and otherwise nil.

@@ -1,6 +1,5 @@
-// Package retrylog logs every attempt of a Transport in one form, which awsretry
-// simulate --from reads with slog's JSON handler. awsretry.LogTo logs only the
-// failures.
+// Package retrylog logs the attempts of a Transport, with options that
+// awsretry.LogTo does not have.
 package retrylog
 
 import (
@@ -9,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -28,10 +26,7 @@ type Config struct {
 	// announces limits that [awsretry.ReadLimits] knows, the attribute limits has
 	// them, as in "requests 59/60 1s refills, tokens 800/1000 12s refills": the
 	// name, what remains of the quota, the reset, and refills if units come back
-	// steadily. A retry may wait for a send token before its line is written:
-	// late_ms is how long after the attempt's end that is. The first line, and the
-	// first after a change, has the Transport's settings as awsretry simulate names
-	// them, such as "adaptive=scaled+limits".
+	// steadily.
 	All bool
 
 	// EachSecond logs one warning for each partition and second. Its attribute
@@ -49,7 +44,6 @@ type Config struct {
 // is safe for concurrent use.
 func (c Config) Observer() func(awsretry.Attempt) {
 	failures := tally{of: make(map[string]*tallied)}
-	var setting atomic.Pointer[string] // that was logged last
 	return func(a awsretry.Attempt) {
 		logger := c.Logger
 		if logger == nil {
@@ -64,18 +58,16 @@ func (c Config) Observer() func(awsretry.Attempt) {
 		var r record.Record
 		warns := false
 		if logged {
-			r = record.Of(a, c.OmitPaths)
-			level, _ := r.Event()
-			warns, logged = level == slog.LevelWarn, logger.Enabled(ctx, level)
+			r = a.Record(record.Options{OmitPaths: c.OmitPaths})
+			warns, logged = r.Level == slog.LevelWarn, logger.Enabled(ctx, r.Level)
 		}
-		var more []slog.Attr
+		var count int // of failures
 		if c.EachSecond {
-			switch count := failures.take(a.Partition, time.Now().Unix(), warns); {
+			count = failures.take(a.Partition, time.Now().Unix(), warns)
+			switch {
 			case warns && count == 0:
 				return
-			case warns:
-				more = append(more, slog.Int("failures", count))
-			case count > 0:
+			case !warns && count > 0:
 				logger.LogAttrs(ctx, slog.LevelWarn, "failures before",
 					slog.String("partition", redact.Text(a.Partition)), slog.Int("failures", count))
 			}
@@ -84,17 +76,12 @@ func (c Config) Observer() func(awsretry.Attempt) {
 			return
 		}
 		if c.All {
-			if last := setting.Load(); a.Setting != "" && (last == nil || *last != a.Setting) {
-				now := a.Setting
-				setting.Store(&now)
-				r.Setting = now
-			}
-			if late := time.Since(a.Start) - a.Elapsed; !a.Start.IsZero() && late >= time.Millisecond {
-				r.Late = record.Span(late)
-			}
-			r.Limits = limitsText(awsretry.ReadLimits(a.Response))
+			r.Text("limits", limitsText(awsretry.ReadLimits(a.Response)))
 		}
-		r.Log(ctx, logger, more...)
+		if warns {
+			r.Number("failures", int64(count))
+		}
+		logger.LogAttrs(ctx, r.Level, r.Message, r.Attrs...)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,7 +28,7 @@ func all(logger *slog.Logger) func(awsretry.Attempt) {
 func TestAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		log := httpfake.Log(&out, "time", "method", "url", "partition", "elapsed_ms", "max_attempts", "setting")
+		log := httpfake.Log(&out, "time", "method", "url", "partition", "elapsed_ms", "max_attempts")
 		for _, tr := range []*awsretry.Transport{
 			{Base: httpfake.Statuses(503, 200)},
 			{Base: httpfake.Statuses(404)},
@@ -59,21 +58,6 @@ func TestAll(t *testing.T) {
 		}
 		if len(calls) != 4 || calls[0] == "" || calls[0] != calls[1] || calls[1] == calls[2] || calls[2] == calls[3] {
 			t.Errorf("the calls are %q", calls)
-		}
-	})
-}
-
-// late_ms is how long a line waited for the send token of the next attempt.
-func TestLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, late := range []time.Duration{0, 5 * time.Second} {
-			var out bytes.Buffer
-			a := awsretry.Attempt{Number: 1, Start: time.Now(), Elapsed: time.Second}
-			time.Sleep(a.Elapsed + late)
-			all(httpfake.Log(&out))(a)
-			if got := strings.Contains(out.String(), " late_ms=5000"); got != (late > 0) {
-				t.Errorf("%v late: %s", late, out.String())
-			}
 		}
 	})
 }
@@ -155,7 +139,7 @@ func TestOmitPaths(t *testing.T) {
 		Asked: 90 * time.Second, Stop: awsretry.StopRetryAfter, Partition: "api.example"})
 	observe(awsretry.Attempt{Request: req, Number: 3, Class: awsretry.Transient, Err: broken, Stop: awsretry.StopMaxAttempts})
 	for _, part := range []string{`"url":"https://api.example"`, `"partition":"api.example"`, `"request_id":"r-1`,
-		`"outer_retries":"2","attempt":3,"max_attempts":3`, `"retry_after_ms":90000`, `Post \"https://api.example\": EOF`} {
+		`"outer_retry":"2","attempt":3,"max_attempts":3`, `"retry_after_ms":90000`, `Post \"https://api.example\": EOF`} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("without %s:\n%s", part, &out)
 		}
@@ -163,32 +147,4 @@ func TestOmitPaths(t *testing.T) {
 	if strings.Contains(out.String(), "SECRET") || strings.Count(out.String(), "\n") != 2 {
 		t.Error(out.String())
 	}
-}
-
-// A setting is logged when it changes.
-func TestSetting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		observe := all(httpfake.Log(&out))
-		for _, tr := range []*awsretry.Transport{
-			{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing}}, {Resume: true},
-		} {
-			tr.Base, tr.Observe = httpfake.Statuses(503, 200, 200), observe
-			for range 2 {
-				resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil))
-				if err != nil {
-					t.Fatal(err)
-				}
-				resp.Body.Close()
-			}
-		}
-		var got []string
-		for line := range strings.Lines(out.String()) {
-			_, setting, _ := strings.Cut(strings.TrimSpace(line), " setting=")
-			got = append(got, setting)
-		}
-		if want := []string{`"adaptive=scaled"`, "", "", "standard+resume", "", ""}; !slices.Equal(got, want) {
-			t.Errorf("%q, want %q:\n%s", got, want, &out)
-		}
-	})
 }

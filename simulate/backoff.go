@@ -28,13 +28,3 @@ func seededJitter(seed uint64) awsretry.Jitter {
 		return time.Duration(unit(random(seed, forJitter, drawn.Add(1))) * float64(d+1))
 	}
 }
-
-// spread adds the random part of a Retry-After. The delay ends at one of the call's
-// instants, and depends only on the call and the time.
-func (g grid) spread(of *call) jitter.Source {
-	return func(delay, spread time.Duration) time.Duration {
-		now := g.now()
-		part := unit(random(of.id, uint64(now), forRetryAfter))
-		return g.next(of.owner, now+delay+span(part*float64(spread))) - now
-	}
-}

@@ -20,10 +20,11 @@
 // A bubble decides when goroutines run, but not the order of goroutines that wake
 // at the same instant. So no two of them wake at the same instant: each caller owns
 // a residue class of the nanosecond (see grid), wakes only at instants of its own
-// class, and its deadlines fall between the classes. Two kinds of events happen at
+// class, and its deadlines fall between the classes. Three kinds of events happen at
 // other instants, but their order does not matter. A send token may arrive at any
-// instant, and the caller that gets it continues at its own instant. And the run
-// ends at an instant after which nothing counts.
+// instant, and the delay that Retry-After asks for may end at any; the caller
+// continues at its own instant. And the run ends at an instant after which nothing
+// counts.
 //
 // With the setting fleet, clients also renew their leases, each on its own
 // goroutine, at instants of another class that the client owns. Here a send token
@@ -32,7 +33,7 @@
 //
 // Random numbers are functions of the seed and of their purpose, so that every
 // setting faces the same arrivals and the same latencies. The library's own
-// jitter draws from a source without a seed, so the simulation builds the same
+// backoff draws from a source without a seed, so the simulation builds the same
 // delays from the library's public types with a seeded jitter. A custom
 // RoundTripper ([scenario.Setting].New) may draw from its own source; its result
 // is as reproducible as that source.

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"example.com/awsretry/internal/jitter"
 	"example.com/awsretry/simulate/scenario"
 )
 
@@ -156,7 +155,7 @@ func (f *fleet) closedLoop(c *client, caller int) {
 // call makes one call, which starts now.
 func (f *fleet) call(c *client, of call) {
 	f.record.started(of.start, c.number)
-	ctx := jitter.With(context.WithValue(f.ctx, callKey{}, &of), f.grid.spread(&of))
+	ctx := context.WithValue(f.ctx, callKey{}, &of)
 	if patience := time.Duration(f.scenario.Clients.Timeout); patience > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, f.grid.start.Add(f.grid.deadline(of.owner, of.start+patience)))

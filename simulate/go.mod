@@ -10,13 +10,11 @@ replace (
 require (
 	example.com/awsretry v0.0.0
 	example.com/awsretry/fleet v0.0.0
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/dustin/go-humanize v1.1.0
 	github.com/google/go-cmp v0.7.0
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/image v0.30.0
-	gonum.org/v1/gonum v0.16.0
 	gonum.org/v1/plot v0.17.0
 )
 

@@ -17,6 +17,10 @@ const (
 	defaultNaivePause    = 100 * time.Millisecond
 	defaultStoreLatency  = time.Millisecond
 	quotaShare           = 0.2 // of calls, as in GEP-3388 of the Kubernetes Gateway API
+
+	// leastSpread is used instead of none, so that callers that wait for the same
+	// Retry-After do not wake at the same instant.
+	leastSpread = time.Millisecond
 )
 
 // quotas are the retry token buckets with a name.
@@ -125,7 +129,7 @@ func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revisi
 			Backoff: seededBackoff(mode, l.seed, l.grid),
 		}
 		if s.NoSpread {
-			t.RetryAfterSpread = -1
+			t.RetryAfterSpread = leastSpread
 		}
 		if s.Pacing == awsretry.ScaledPacing.String() {
 			t.RateLimit.Pacing = awsretry.ScaledPacing

@@ -21,7 +21,6 @@ const (
 	forThrottle
 	forRenewal
 	forFirstToken
-	forRetryAfter
 	forBody
 )
 

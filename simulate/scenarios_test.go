@@ -78,6 +78,7 @@ func restless() []scenario.Scenario {
 			{Use: scenario.UseStandard, Resume: true, ShareRetryAfter: true},
 			{Use: scenario.UseRevision2026, Resume: true, ShareRetryAfter: true, NoSpread: true},
 			{Use: scenario.UseAdaptive, Resume: true, ShareRetryAfter: true, Quota: scenario.QuotaNone},
+			{Use: scenario.UseAdaptive, ShareRetryAfter: true, NoSpread: true},
 			{Use: scenario.UseFleet, Resume: true, ShareRetryAfter: true, Quota: scenario.QuotaSDK},
 			{Use: scenario.UseNaive},
 			{Use: scenario.UseLegacy},

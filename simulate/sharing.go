@@ -11,6 +11,7 @@ import (
 	"example.com/awsretry"
 	sharing "example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
+	"example.com/awsretry/internal/retrier"
 	"example.com/awsretry/simulate/scenario"
 )
 
@@ -26,10 +27,12 @@ func sharingMaker(s scenario.Setting) maker {
 	m.make = func(l link) http.RoundTripper {
 		half := max(l.grid.delay(cmp.Or(time.Duration(s.StoreLatency), defaultStoreLatency)/2), l.grid.tick)
 		lease := l.grid.delay(time.Duration(s.Lease) + l.grid.tick - 1) // 0 if it is 0
-		f, err := sharing.New(&member{l, store, half}, sharing.Config{Prefix: prefix, Lease: lease})
+		client := &member{l, store, half}
+		f, err := sharing.New(client, sharing.Config{Prefix: prefix, Lease: lease})
 		if err != nil {
 			panic(err) // package scenario has checked the lease
 		}
+		f.Schedule(retrier.Seal{}, client)
 		fleets = append(fleets, f)
 		transport := alone(l).(*awsretry.Transport)
 		transport.Shared = f
@@ -108,7 +111,7 @@ func (m *member) sleep(ctx context.Context) error {
 	}
 }
 
-// RenewIn is called by package fleet. It returns a time from 5 % before the renewal
+// RenewIn returns a time from 5 % before the renewal
 // is due to 5 % after. The result depends only on the time, because two signals at
 // one instant may be merged.
 func (m *member) RenewIn(d time.Duration) time.Duration {
@@ -117,14 +120,14 @@ func (m *member) RenewIn(d time.Duration) time.Duration {
 	return m.grid.deadline(m.owner, now+d+time.Duration((part-0.5)/10*float64(d))) - now
 }
 
-// BeginRenewal is called by package fleet.
+// BeginRenewal waits until the others at this instant have acted.
 func (m *member) BeginRenewal() {
 	if !m.store.ended.Load() {
 		m.grid.settle()
 	}
 }
 
-// FirstToken is called by package fleet.
+// FirstToken depends only on the time, too.
 func (m *member) FirstToken() float64 {
 	return unit(random(m.seed, forFirstToken, uint64(m.grid.now())))
 }

@@ -22,7 +22,8 @@ type report struct {
 
 type transport struct {
 	Error      string      `json:"error,omitempty"` // of Validate
-	Settings   []setting   `json:"settings"`
+	Mode       string      `json:"mode"`
+	Settings   []setting   `json:"settings"` // that are not the default
 	Partitions []partition `json:"partitions"`
 }
 
@@ -95,7 +96,9 @@ func newReport(p *Page, now time.Time) *report {
 	records := p.records()
 	kept := make(map[string]bool)
 	for _, t := range p.transports {
-		shown := transport{Settings: settingsOf(t), Partitions: []partition{}}
+		shown := transport{
+			Mode: clean(string(cmp.Or(t.Mode, awsretry.Standard)), maxText), Settings: settingsOf(t), Partitions: []partition{},
+		}
 		if err := t.Validate(); err != nil {
 			shown.Error = clean(redact.Error(err), 4*maxText)
 		}

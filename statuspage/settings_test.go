@@ -1,18 +1,15 @@
 package statuspage
 
 import (
-	"fmt"
-	"io"
 	"net/http"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/internal/httpfake"
-	"example.com/awsretry/internal/respbody"
 )
 
 func valuesOf(t *awsretry.Transport) map[string]setting {
@@ -23,26 +20,82 @@ func valuesOf(t *awsretry.Transport) map[string]setting {
 	return all
 }
 
-// Every field of a Transport has a value that says something, and is documented.
-func TestSettingsAreComplete(t *testing.T) {
+// A Transport without settings shows none, and each field that is set is shown by the
+// name that the page for settings has.
+func TestEachSettingIsShown(t *testing.T) {
+	if all := settingsOf(&awsretry.Transport{Mode: awsretry.Adaptive}); len(all) != 0 {
+		t.Errorf("%v", all)
+	}
 	page, err := os.ReadFile("../docs/SETTINGS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := settingsOf(&awsretry.Transport{Mode: awsretry.Adaptive})
-	if len(all) < 45 {
-		t.Errorf("only %d settings", len(all))
-	}
-	for _, s := range all {
-		name := s.Name[strings.LastIndex(s.Name, ".")+1:]
-		if !strings.Contains(string(page), "\n| `"+name+"` |") || s.Value == "" || strings.Contains(s.Value, "nil") || s.Default != (name != "Mode") {
-			t.Errorf("%+v", s)
+	fields := 0
+	var check func(prefix string, of reflect.Type, path []int)
+	check = func(prefix string, of reflect.Type, path []int) {
+		for i := range of.NumField() {
+			field, at := of.Field(i), append(slices.Clone(path), i)
+			switch {
+			case !field.IsExported() || field.Name == "Mode":
+				continue
+			case field.Type.Kind() == reflect.Struct:
+				check(prefix+field.Name+".", field.Type, at)
+				continue
+			}
+			tr := &awsretry.Transport{Mode: awsretry.Adaptive}
+			setField(t, reflect.ValueOf(tr).Elem().FieldByIndex(at))
+			got := settingsOf(tr)
+			if len(got) != 1 || got[0].Name != prefix+field.Name || got[0].Value == "" {
+				t.Errorf("%s%s is set, and the page shows %v", prefix, field.Name, got)
+			}
+			if !strings.Contains(string(page), "\n| `"+field.Name+"` |") {
+				t.Errorf("SETTINGS lacks %s", field.Name)
+			}
+			fields++
 		}
 	}
-	known := valuesOf(&awsretry.Transport{Mode: awsretry.Adaptive})
-	for name := range defaultsOf(&awsretry.Transport{}) {
-		if _, ok := known[name]; !ok {
-			t.Errorf("there is no setting %s", name)
+	check("", reflect.TypeFor[awsretry.Transport](), nil)
+	if fields < 44 {
+		t.Errorf("only %d fields", fields)
+	}
+}
+
+// setField sets a field to a value that is not its zero value.
+func setField(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Float64:
+		v.SetFloat(0.5)
+	case reflect.Func:
+		v.Set(reflect.MakeFunc(v.Type(), func([]reflect.Value) []reflect.Value { return nil }))
+	case reflect.Interface:
+		for _, value := range []any{&http.Transport{}, awsretry.Decorrelated{}, shared{}} {
+			if reflect.TypeOf(value).Implements(v.Type()) {
+				v.Set(reflect.ValueOf(value))
+			}
+		}
+	}
+	if v.IsZero() {
+		t.Fatalf("no value for a %v", v.Type())
+	}
+}
+
+type shared struct{ awsretry.Shared }
+
+// A setting without an effect in the mode is not shown.
+func TestSettingsOfOtherModes(t *testing.T) {
+	quota, rate := awsretry.QuotaConfig{Capacity: 7}, awsretry.RateLimitConfig{Beta: 0.5}
+	for mode, want := range map[awsretry.Mode][]setting{
+		"":                {{"Quota.Capacity", "7"}},
+		awsretry.Legacy:   {},
+		awsretry.Adaptive: {{"Quota.Capacity", "7"}, {"RateLimit.Beta", "0.5"}},
+	} {
+		if got := settingsOf(&awsretry.Transport{Mode: mode, Quota: quota, RateLimit: rate}); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", mode, got, want)
 		}
 	}
 }
@@ -58,11 +111,11 @@ func TestSettingValues(t *testing.T) {
 	}
 	got := valuesOf(own)
 	for name, want := range map[string]string{
-		"Base": "*http.Transport", "Mode": "adaptive", "Revision": "2026", "MaxAttempts": "5", "AttemptTimeout": "1.5s",
+		"Base": "*http.Transport", "Revision": "2026", "MaxAttempts": "5", "AttemptTimeout": "1.5s",
 		"Backoff":       "exponential Initial 2s, Jitter awsretry.NoJitter",
-		"MaxRetryAfter": "off", "Quota.Capacity": "off", "Quota.RetryCost": "7", "Quota.ThrottlingCost": "5",
+		"MaxRetryAfter": "off", "Quota.Capacity": "off", "Quota.RetryCost": "7",
 		"Quota.Share": "0.2", "RateLimit.Pacing": "scaled", "RateLimit.Limits": "awsretry.ReadLimits", "RateLimit.MaxWait": "1s",
-		"RateLimit.Beta": "0.9", "Resume": "true", "IdempotencyKey": "awsretry.RandomKey", "Observe": "statuspage.(*Page).Observe",
+		"Resume": "true", "IdempotencyKey": "awsretry.RandomKey", "Observe": "statuspage.(*Page).Observe",
 	} {
 		if got[name].Value != want {
 			t.Errorf("%s is %q, want %q", name, got[name].Value, want)
@@ -72,7 +125,7 @@ func TestSettingValues(t *testing.T) {
 		t.Errorf("Policy is %q", policy)
 	}
 	for want, backoff := range map[string]awsretry.Backoff{
-		"decorrelated from 1s to 1m0s":               awsretry.Decorrelated{Max: time.Minute},
+		"decorrelated Max 1m0s":                      awsretry.Decorrelated{Max: time.Minute},
 		"*statuspage.myBackoff":                      &myBackoff{},
 		"exponential ThrottlingInitial 1s, Factor 3": awsretry.Exponential{ThrottlingInitial: time.Second, Factor: 3},
 	} {
@@ -87,43 +140,3 @@ func TestSettingValues(t *testing.T) {
 }
 
 type myBackoff struct{ awsretry.Backoff }
-
-// The defaults are those of a Transport.
-func TestDefaults(t *testing.T) {
-	timeout := fmt.Errorf("slow: %w", new(respbody.TimeoutError))
-	for name, tr := range map[string]*awsretry.Transport{
-		"classic": {}, "2026": {Revision: awsretry.Revision2026}, "legacy": {Mode: awsretry.Legacy},
-	} {
-		t.Run(name, func(t *testing.T) {
-			settings := valuesOf(tr)
-			for cost, outcome := range map[string]func(*http.Request) (*http.Response, error){
-				"Quota.RetryCost":      httpfake.Statuses(503),
-				"Quota.ThrottlingCost": httpfake.Statuses(429),
-				"Quota.TimeoutCost":    func(*http.Request) (*http.Response, error) { return nil, timeout },
-			} {
-				synctest.Test(t, func(t *testing.T) {
-					used := &awsretry.Transport{Revision: tr.Revision, Mode: tr.Mode, Base: httpfake.Base(outcome)}
-					attempts := 0
-					used.Observe = func(a awsretry.Attempt) { attempts, _ = a.MaxAttempts, a }
-					if resp, err := used.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err == nil {
-						io.Copy(io.Discard, resp.Body)
-						resp.Body.Close()
-					}
-					if n, _, _ := strings.Cut(settings["MaxAttempts"].Value, ";"); n != fmt.Sprint(attempts) {
-						t.Errorf("MaxAttempts is %s, and there were %d", n, attempts)
-					}
-					state, _ := used.State("service.example")
-					if tr.Mode == awsretry.Legacy {
-						return // which has no bucket
-					}
-					if got := settings["Quota.Capacity"].Value; got != fmt.Sprint(state.Capacity) {
-						t.Errorf("the capacity is %d, not %s", state.Capacity, got)
-					}
-					if each := (state.Capacity - state.Tokens) / (attempts - 1); settings[cost].Value != fmt.Sprint(each) {
-						t.Errorf("%s is %s, and a retry took %d", cost, settings[cost].Value, each)
-					}
-				})
-			}
-		})
-	}
-}

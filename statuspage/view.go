@@ -55,11 +55,6 @@ func (v *view) Of(p partition) any {
 	}{v, p}
 }
 
-// Mode returns the value of the setting of that name.
-func (t transport) Mode() string { return t.Settings[slices.IndexFunc(t.Settings, isMode)].Value }
-
-func isMode(s setting) bool { return s.Name == "Mode" }
-
 // Full returns how full the bucket is, from 0 to 100.
 func (s *state) Full() float64 {
 	if s.Capacity == nil || *s.Capacity <= 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/pacing"
 	"example.com/awsretry/internal/tokens"
 )
@@ -25,7 +26,7 @@ type client struct {
 	number    int
 	network   http.RoundTripper
 	transport *awsretry.Transport
-	bucket    *tokens.Bucket[struct{}]
+	bucket    *tokens.Bucket
 
 	mu       sync.Mutex // guards the fields below
 	began    int        // calls
@@ -43,7 +44,7 @@ func (m *simulation) newClient(network http.RoundTripper, law newLaw) *client {
 	random := rand.New(rand.NewPCG(m.seed, uint64(m.clients)))
 	c := &client{
 		simulation: m, number: m.clients - 1, network: network,
-		bucket: tokens.New[struct{}](m.start, 0, 0), random: random,
+		bucket: tokens.New(m.start, 0, 0), random: random,
 		// The clocks of the clients do not begin with a whole second.
 		law: law(m.start.Add(time.Duration(m.random.Int64N(int64(time.Second)))), random),
 	}
@@ -86,7 +87,7 @@ func (c *client) parks() bool {
 func (c *client) attempt(req *http.Request) (resp *http.Response, err error) {
 	sent := time.Duration(0) // took no token
 	if c.isLimiting() {
-		if sent, err = c.bucket.WaitFor(req.Context(), 1, struct{}{}, 0, false); err != nil {
+		if sent, err = c.bucket.WaitFor(req.Context(), 1, announced.Request{}, 0, false); err != nil {
 			return nil, err
 		}
 	}

@@ -14,16 +14,18 @@ const (
 
 var scaledPacing = library{name: scaledName, over: ours(adaptive, scaled)}
 
-// pacers are compared in finding the rate of a service. The one that needs help
-// in virtual time runs on the wall clock too.
+// pacers are compared in finding the rate of a service, in virtual time.
 var pacers = slices.Concat(
-	named(standardName, adaptiveName),
-	[]library{scaledPacing},
-	named(sdkAdaptiveName, "go-retryablehttp", "rehttp, ExpJitterDelay"),
+	named(adaptiveName), []library{scaledPacing}, named(sdkAdaptiveName, "rehttp, ExpJitterDelay"),
 )
 
 // hourlyPacers are compared where the service says what is left.
-var hourlyPacers = append(slices.Clip(pacers), library{name: limitsName, over: ours(adaptive, scaled, limits)})
+var hourlyPacers = slices.Concat(
+	named(standardName, adaptiveName),
+	[]library{scaledPacing},
+	named(sdkAdaptiveName, "go-retryablehttp", "rehttp, ExpJitterDelay"),
+	[]library{{name: limitsName, over: ours(adaptive, scaled, limits)}},
+)
 
 // named returns libraries. Only the AWS SDK runs on the wall clock.
 func named(names ...string) []library {

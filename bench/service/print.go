@@ -16,6 +16,7 @@ import (
 // A page is a file of results: the tables of one -only.
 type page struct {
 	file, only, title string
+	terms             string // what the columns mean
 	tables            func(io.Writer)
 }
 
@@ -27,16 +28,16 @@ func (r results) pages() []page {
 			found = append(found, p)
 		}
 	}
-	add(len(r.throttlings) > 0, page{"throttling.md", "throttling", "A modeled service that throttles", func(w io.Writer) {
+	add(len(r.throttlings) > 0, page{"throttling.md", "throttling", "A modeled service that throttles", ofCalls, func(w io.Writer) {
 		for _, t := range r.throttlings {
 			printThrottling(w, t, false)
 		}
 	}})
-	add(len(r.loops) > 0, page{"loops.md", "loops", "Closed loops", r.printLoops})
-	add(len(r.storms) > 0, page{"outages.md", "storms", "A service that is down for 30 s", func(w io.Writer) {
+	add(len(r.loops) > 0, page{"loops.md", "loops", "Closed loops", ofLoops, r.printLoops})
+	add(len(r.storms) > 0, page{"outages.md", "storms", "A service that is down for 30 s", ofOutages, func(w io.Writer) {
 		printStorms(w, r.storms)
 	}})
-	add(len(r.pacings)+len(r.hourlies) > 0, page{"pacing.md", "pacing", "Services of every size", func(w io.Writer) {
+	add(len(r.pacings)+len(r.hourlies) > 0, page{"pacing.md", "pacing", "Services of every size", ofCalls + ofSearch, func(w io.Writer) {
 		for _, t := range r.pacings {
 			printThrottling(w, t, true)
 		}
@@ -45,9 +46,9 @@ func (r results) pages() []page {
 		}
 	}})
 	const sizes = "An outage, and retries of one process to 10,000"
-	add(len(r.fleets) > 0, page{"budgets.md", "budgets", sizes, func(w io.Writer) { printBudgets(w, r.fleets) }})
+	add(len(r.fleets) > 0, page{"budgets.md", "budgets", sizes, ofBudgets, func(w io.Writer) { printBudgets(w, r.fleets) }})
 	const sdk = "The retryers of the AWS SDK for Go and of awssdk"
-	add(len(r.sdkThrottlings)+len(r.sdkStorms) > 0, page{"awssdk.md", "sdk", sdk, func(w io.Writer) {
+	add(len(r.sdkThrottlings)+len(r.sdkStorms) > 0, page{"awssdk.md", "sdk", sdk, ofCalls + ofOutages, func(w io.Writer) {
 		for _, t := range r.sdkThrottlings {
 			printThrottling(w, t, false)
 		}
@@ -62,7 +63,7 @@ func (p page) print(w io.Writer) {
 		p.title, p.only, runtime.Version(), runtime.GOOS, runtime.GOARCH,
 		output.Versions("aws-sdk-go-v2", "go-retryablehttp", "rehttp", "failsafe-go"))
 	p.tables(w)
-	fmt.Fprint(w, explanation)
+	fmt.Fprint(w, p.terms)
 }
 
 // write writes each page to a file in the folder.
@@ -89,12 +90,12 @@ func printStorms(w io.Writer, storms []comparison[storm, stormFigures]) {
 			}
 			cells = append(cells, []any{
 				row.library, times(f.during), times(f.peak), times(f.after), recovered,
-				percent(f.failedDuring), percent(f.failedAfter), f.failed, seconds(f.p50), seconds(f.p99),
+				percent(f.failedDuring), percent(f.failedAfter), seconds(f.p50), seconds(f.p99),
 			})
 		}
 		output.Table(w, 1, []any{
 			"library", "load in the outage", "worst second", "load after it", "recovered after",
-			"failed in the outage", "failed after it", "calls failed", "p50 in the outage", "p99",
+			"failed in the outage", "failed after it", "p50 in the outage", "p99",
 		}, cells)
 	}
 }
@@ -102,7 +103,7 @@ func printStorms(w io.Writer, storms []comparison[storm, stormFigures]) {
 // printThrottling writes the table of a throttling. For pacers it has the time
 // that they take to find the rate, and not the callers' shares.
 func printThrottling(w io.Writer, t comparison[throttling, throttlingFigures], pacing bool) {
-	fmt.Fprintf(w, "## %s\n\n%s\n\n", t.of.name, t.of.about())
+	fmt.Fprintf(w, "## %s\n\n%s\n\n", t.of.name, t.of.about(!pacing))
 	byClient := t.of.virtual.scenario.Clients.Count > 1
 	columns := []struct {
 		name  string
@@ -114,7 +115,6 @@ func printThrottling(w io.Writer, t comparison[throttling, throttlingFigures], p
 		{"calls failed", true, func(f throttlingFigures) string { return percent(f.failed) }},
 		{"p50", true, func(f throttlingFigures) string { return seconds(f.p50) }},
 		{"p99", true, func(f throttlingFigures) string { return seconds(f.p99) }},
-		{"longest", !pacing, func(f throttlingFigures) string { return seconds(f.longest) }},
 		{"Jain, callers", true, func(f throttlingFigures) string { return index(f.fair) }},
 		{"Jain, clients", byClient, func(f throttlingFigures) string { return index(f.fairClients) }},
 		{"90 % after", pacing, func(f throttlingFigures) string { return found(f.begun) }},
@@ -138,16 +138,24 @@ func printThrottling(w io.Writer, t comparison[throttling, throttlingFigures], p
 	output.Table(w, 1, header, cells)
 }
 
-const explanation = `- goodput: successful calls / those that the service could have served
+// The meanings of the columns.
+const (
+	ofCalls = `- goodput: successful calls / those that the service could have served
 - throttled: of the attempts; calls failed: of the calls
-- p50, p99, longest: of a call, successful or not, with its delays and its time in line; in the outage: of the new calls
+- p50, p99: of a call, successful or not, with its delays and its time in line
 - Jain: Jain's fairness index of the successful calls; 1 if all have the same
-- 90 % after, after a step: seconds until the goodput is nine tenths of what the service gives, from the beginning of
+`
+	ofSearch = `- 90 % after, after a step: seconds until the goodput is nine tenths of what the service gives, from the beginning of
   the run, and from the slowest step on
-- load: attempts / calls, which is 1 without retries; worst second: of attempts, since the outage began, / calls
+`
+	ofLoops   = "- throttled: of the attempts\n"
+	ofBudgets = "- load: attempts / calls\n"
+	ofOutages = `- p50 in the outage, p99: of the calls that begin in the outage
+- load: attempts / calls; worst second: of attempts, since the outage began, / calls
 - recovered after: from the end of the outage to the first of five seconds in a row in which 99 % of the new calls
   succeed
 `
+)
 
 func percent(part float64) string { return orNone("%.1f %%", 100*part) }
 

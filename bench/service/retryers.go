@@ -11,20 +11,17 @@ import (
 const (
 	sdkStandardName    = "aws-sdk-go-v2 standard"
 	awssdkName         = "awssdk adaptive"
-	awssdkAppliedName  = "awssdk adaptive, Apply"
 	awssdkScaledName   = "awssdk ScaledPacing"
-	awssdkStandardName = "awssdk standard, Apply"
+	awssdkStandardName = "awssdk standard"
 )
 
 // retryers are clients of the AWS SDK: with its own retryers, and with those of
 // package awssdk. The adaptive ones run on the wall clock too.
 var retryers = append(
 	named(sdkStandardName, sdkAdaptiveName),
-	library{name: awssdkStandardName, over: sdk(withAwssdk(awssdk.Config{}, true), fast)},
-	library{name: awssdkName, over: sdk(withAwssdk(awssdkAdaptive, false), fast)},
-	onBothClocks(awssdkAppliedName, withAwssdk(awssdkAdaptive, true)),
-	library{name: awssdkScaledName, over: sdk(withAwssdk(awssdkScaled, false), fast)},
-	onBothClocks(awssdkScaledName+", Apply", withAwssdk(awssdkScaled, true)),
+	library{name: awssdkStandardName, over: sdk(withAwssdk(awssdk.Config{}), fast)},
+	onBothClocks(awssdkName, withAwssdk(awssdkAdaptive)),
+	onBothClocks(awssdkScaledName, withAwssdk(awssdkScaled)),
 )
 
 var (
@@ -39,18 +36,14 @@ func onBothClocks(name string, configure func(*aws.Config)) library {
 	return library{name: name, over: sdk(configure, fast), wall: sdk(configure, fast)}
 }
 
-// withAwssdk makes the SDK retry by package awssdk: as the client's retryer
-// alone, or with all that Apply adds.
-func withAwssdk(c awssdk.Config, apply bool) func(*aws.Config) {
+// withAwssdk makes the SDK retry by package awssdk.
+func withAwssdk(c awssdk.Config) func(*aws.Config) {
 	return func(cfg *aws.Config) {
 		r, err := awssdk.NewRetryer(c)
 		if err != nil {
 			panic(err) // the settings are constants
 		}
-		cfg.Retryer = func() aws.Retryer { return r }
-		if apply {
-			r.Apply(cfg)
-		}
+		r.Apply(cfg)
 	}
 }
 

@@ -53,7 +53,6 @@ func (c cases) run(ctx context.Context, progress io.Writer) (results, error) {
 		sdkStorms:      compare(w, c.sdkStorms, retryers),
 	}
 	w.onTheWallClock(r.throttlings, libraries)
-	w.onTheWallClock(r.pacings, pacers)
 	w.onTheWallClock(r.sdkThrottlings, retryers)
 	return r, w.err
 }

@@ -70,7 +70,7 @@ func TestShortRun(t *testing.T) {
 			}
 		}
 		after := byLibrary(r.sdkStorms[0].rows)
-		for _, name := range []string{sdkAdaptiveName, awssdkName, awssdkAppliedName} {
+		for _, name := range []string{sdkAdaptiveName, awssdkName} {
 			if f := after[name]; f.recovered < 0 || f.failedAfter > 0.03 {
 				t.Errorf("%s after an outage: %+v", name, f)
 			}
@@ -119,9 +119,9 @@ func TestShortRun(t *testing.T) {
 			p.print(&out)
 		}
 		tables, rows := strings.Count(out.String(), "\n## "), strings.Count(out.String(), "\n| ")
-		// Each table has a header and a separator. Three have rows of the wall
-		// clock: two, one and three.
-		want := 4*(2+len(libraries)) + 2 + (2 + len(pacers)) + (2 + len(hourlyPacers)) + 1 + 2*(2+len(inLoops())) + 2*(2+len(retryers)) + 3 + 2 + len(budgets)
+		// Each table has a header and a separator. Two have rows of the wall
+		// clock: two and three.
+		want := 4*(2+len(libraries)) + 2 + (2 + len(pacers)) + (2 + len(hourlyPacers)) + 2*(2+len(inLoops())) + 2*(2+len(retryers)) + 3 + 2 + len(budgets)
 		if tables != 11 || rows != want {
 			t.Errorf("%d tables with %d rows, want 11 with %d\n%s", tables, rows, want, out.String())
 		}

@@ -36,7 +36,6 @@ type stormFigures struct {
 	during, peak, after       float64       // attempts per call: in the outage, in the worst second, after the outage
 	recovered                 int           // seconds after the outage from which calls succeed again; -1: never
 	failedDuring, failedAfter float64       // share of the calls that begin then
-	failed                    int           // calls in all
 	p50, p99                  time.Duration // of a call that begins in the outage, successful or not
 }
 
@@ -129,7 +128,6 @@ func (s *stormSample) figures(of storm, attempts []float64) stormFigures {
 		recovered:    recovered(s.began[to:], s.succeeded[to:]),
 		failedDuring: 1 - total(s.succeeded[from:to])/total(s.began[from:to]),
 		failedAfter:  1 - total(s.succeeded[to:])/total(s.began[to:]),
-		failed:       int(total(s.began) - total(s.succeeded)),
 		p50:          simulate.Percentile(s.waited, 0.50),
 		p99:          simulate.Percentile(s.waited, 0.99),
 	}

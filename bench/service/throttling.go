@@ -27,12 +27,12 @@ type period struct {
 
 // throttlingFigures are what the callers of a throttling service experience.
 type throttlingFigures struct {
-	goodput           float64       // successful calls, as a share of those that the service could have served
-	refused           float64       // share of the attempts
-	failed            float64       // share of the calls
-	p50, p99, longest time.Duration // of a call, successful or not, including its delays and its time in line
-	fair              float64       // Jain's index of the callers' successful calls
-	fairClients       float64       // and of the clients'
+	goodput     float64       // successful calls, as a share of those that the service could have served
+	refused     float64       // share of the attempts
+	failed      float64       // share of the calls
+	p50, p99    time.Duration // of a call, successful or not, including its delays and its time in line
+	fair        float64       // Jain's index of the callers' successful calls
+	fairClients float64       // and of the clients'
 
 	// Seconds until the goodput is nine tenths of what the service serves, from
 	// the beginning of the run and, the longest, from a step on. -1: never.
@@ -107,7 +107,6 @@ func (s *throttlingSample) figures(p period, series simulate.Series) throttlingF
 		failed:      1 - good/s.ended,
 		p50:         simulate.Percentile(s.took, 0.50),
 		p99:         simulate.Percentile(s.took, 0.99),
-		longest:     simulate.Percentile(s.took, 1),
 		fair:        simulate.Jain(s.succeeded),
 		fairClients: simulate.Jain(perClient),
 		begun:       simulate.SecondsToTheRate(p.scenario, series.Good, 0),
@@ -116,9 +115,12 @@ func (s *throttlingSample) figures(p period, series simulate.Series) throttlingF
 }
 
 // about says when the throttling is measured.
-func (t throttling) about() string {
-	return fmt.Sprintf("Measured from %v to %v in virtual time, from %v to %v on the wall clock.",
-		t.virtual.from, t.virtual.scenario.Duration, t.wall.from, t.wall.scenario.Duration)
+func (t throttling) about(wall bool) string {
+	virtual := fmt.Sprintf("Measured from %v to %v", t.virtual.from, t.virtual.scenario.Duration)
+	if !wall {
+		return virtual + "."
+	}
+	return fmt.Sprintf("%s in virtual time, from %v to %v on the wall clock.", virtual, t.wall.from, t.wall.scenario.Duration)
 }
 
 func total(of []float64) float64 {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/announced"
-	"example.com/awsretry/internal/caller"
 	"example.com/awsretry/internal/pacer"
+	"example.com/awsretry/internal/wait"
 )
 
 // A Permit is what an attempt needs before it is sent. It owns the tokens that
@@ -60,7 +60,7 @@ func (p *Permit) Own(from *Partition, tokens int) {
 
 // AcquireInitial draws the cost of a first attempt for p, once. With wait it waits
 // for the tokens.
-func (p *Permit) AcquireInitial(from *Partition, caller *caller.Context, cost int, wait bool) error {
+func (p *Permit) AcquireInitial(from *Partition, caller *wait.Context, cost int, wait bool) error {
 	if cost <= p.RetryTokens {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (p *Permit) AcquireInitial(from *Partition, caller *caller.Context, cost in
 // force and, in adaptive mode, for a send token. It returns an error that wraps
 // [pacer.ErrRateLimited] if the wait would be too long, and the cause if the
 // context ends. If timed is true, it measures the wait.
-func (p *Permit) Admit(from *Partition, caller *caller.Context, req *http.Request, timed bool) error {
+func (p *Permit) Admit(from *Partition, caller *wait.Context, req *http.Request, timed bool) error {
 	gate := &from.Gate
 	if p.admitted || gate.Load() == nil && from.Pacer == nil {
 		p.admitted = true
@@ -118,7 +118,7 @@ func (p *Permit) Admit(from *Partition, caller *caller.Context, req *http.Reques
 }
 
 // takeSendToken takes a token from the pacer, if requests need one.
-func (p *Permit) takeSendToken(caller *caller.Context, request *http.Request) error {
+func (p *Permit) takeSendToken(caller *wait.Context, request *http.Request) error {
 	from, ctx := p.partition, caller.Context
 	var req announced.Request
 	if from.Pacer.TakesTokens() {
@@ -140,14 +140,16 @@ func (p *Permit) takeSendToken(caller *caller.Context, request *http.Request) er
 }
 
 // waitForGate waits until no Retry-After is in force.
-func (p *Partition) waitForGate(caller *caller.Context) error {
+func (p *Partition) waitForGate(caller *wait.Context) error {
 	p.heldBack.Add(1)
 	defer p.heldBack.Add(-1)
 	for {
-		wait, closed := p.Gate.Left(caller.Context, time.Now())
+		now := time.Now()
+		wait, spread, closed := p.Gate.Left(now)
 		if !closed {
 			return nil
 		}
+		wait = p.Spread.Add(now, wait, spread)
 		if caller.Outlives(wait) {
 			return fmt.Errorf("%w: the delay of %v that the service asked for %w",
 				pacer.ErrRateLimited, wait.Round(time.Millisecond), pacer.ErrTooLate)

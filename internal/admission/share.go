@@ -7,7 +7,6 @@ import (
 
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/pacing"
-	"example.com/awsretry/internal/sharing"
 	"example.com/awsretry/internal/tokens"
 )
 
@@ -16,7 +15,7 @@ type ShareConfig struct {
 	Capacity, Cost int     // of a process's retry token bucket, 0 if there is none, and of a retry at most
 	PerCall        int     // what the retries of a call cost at most
 	TrafficOfCall  float64 // retry tokens that a call adds to the capacity; 0 if that does not change
-	Quota, Law     string  // see sharing.Share.Settings
+	Quota, Law     string  // see Share.Settings
 
 	InUse  func() bool                       // something refers to the Transport
 	Spread func(time.Duration) time.Duration // of a Retry-After
@@ -24,8 +23,10 @@ type ShareConfig struct {
 	LongestRetryAfter time.Duration // that other processes should know; 0 if none
 }
 
-// A Share implements [sharing.Share] for one partition of a Transport. Its methods
-// that are not of that interface do nothing if it is nil.
+// A Share is this process's part of a shared partition: the tokens and the rate
+// that it may use without asking. Package fleet exchanges them with the other
+// processes. A Share is safe for concurrent use. The methods that requests call do
+// nothing if it is nil.
 type Share struct {
 	config      ShareConfig
 	name        string
@@ -40,7 +41,7 @@ type Share struct {
 	refused atomic.Int64  // retries since the last Usage
 	spared  atomic.Int64  // of them, those after throttling
 	notSent atomic.Int64  // attempts since the last Usage
-	grant   atomic.Pointer[sharing.Grant]
+	grant   atomic.Pointer[pacer.Grant]
 }
 
 // NewShare returns the share of a new partition. It refers to the partition
@@ -72,22 +73,32 @@ func (s *Share) holdBack(d time.Duration) {
 	}
 }
 
-// Partition implements [sharing.Share].
+// Partition returns the name of the partition.
 func (s *Share) Partition() string { return s.name }
 
-// RetryTokens implements [sharing.Share].
+// RetryTokens returns the capacity of the retry token bucket of a single
+// process, the maximum cost of a retry, and the maximum cost of all retries of
+// one call. ok is false if there is no quota.
 func (s *Share) RetryTokens() (capacity, cost, perCall int, ok bool) {
 	c := &s.config
 	return c.Capacity, c.Cost, min(c.PerCall, c.Capacity), c.Capacity > 0
 }
 
-// Settings implements [sharing.Share].
+// Settings describes the settings that all processes must have in common: those
+// of the quota, and those of the rate limiter, which are "" except in adaptive
+// mode. Each text lists the settings that differ from the default, with their
+// values, as words separated by spaces.
 func (s *Share) Settings() (quota, law string) { return s.config.Quota, s.config.Law }
 
-// FirstTokens implements [sharing.Share].
+// FirstTokens returns how many tokens the shared retry token bucket starts with
+// if this process creates it: as many as the bucket of a single process starts
+// with or, if the partition replaces another one because there are too many, as
+// many as the other one had left. So made-up partition names allow no more
+// retries than one bucket pays for.
 func (s *Share) FirstTokens() int { return s.firstTokens }
 
-// NewLaw implements [sharing.Share].
+// NewLaw returns a new pacing law for the rate of all processes, on a clock
+// that starts at start. ok is false except in adaptive mode.
 func (s *Share) NewLaw(start time.Time) (law pacing.Adopter, ok bool) {
 	if s.pacer == nil {
 		return nil, false
@@ -95,7 +106,11 @@ func (s *Share) NewLaw(start time.Time) (law pacing.Adopter, ok bool) {
 	return s.pacer.NewLaw(start), true
 }
 
-// Wake implements [sharing.Share].
+// Wake returns a channel that is signaled when the lease should be renewed
+// early: a retry drew tokens or was refused, a response was throttled, a
+// Retry-After came, a request will wait for a send token longer than the
+// lease or was refused one, an outcome came after the end of the lease, or
+// the partition was dropped.
 func (s *Share) Wake() <-chan struct{} { return s.wake }
 
 // Signal makes the fleet renew the lease early.
@@ -168,7 +183,8 @@ func (s *Share) RefuseSendToken() {
 	}
 }
 
-// Dropped implements [sharing.Share].
+// Dropped reports whether the Transport no longer has the partition, or nothing
+// refers to the Transport.
 func (s *Share) Dropped() bool { return s.dropped.Load() || !s.config.InUse() }
 
 // drop makes Dropped return true.
@@ -188,9 +204,33 @@ func (s *Share) left() int {
 	return min(own, s.firstTokens)
 }
 
-// Usage implements [sharing.Share].
-func (s *Share) Usage() sharing.Usage {
-	u := sharing.Usage{
+// A Usage is what a process has used of its share, and what it needs.
+type Usage struct {
+	Sent          int // attempts since the last Usage, in adaptive mode only
+	pacing.Counts     // the throttled outcomes since the last Usage
+
+	Waiting    int     // requests in line for a send token
+	NotSent    int     // attempts since the last Usage that were refused because a send token would come too late
+	SendTokens float64 // send tokens in the bucket, at most 1, or the number of slots that are still ahead
+	Unused     float64 // send tokens since the last Usage that were lost because the bucket was full
+	Tokens     int     // tokens in the retry token bucket
+	Traffic    float64 // how much the calls since the last Usage add to the capacity for a minute; negative if it is fixed
+	Refused    int     // retries that the retry token bucket refused since the last Usage
+	Spared     int     // those of Refused that followed a throttling response
+
+	// RetryAfter is how long a Retry-After remains in force, with
+	// Transport.ShareRetryAfter.
+	RetryAfter time.Duration
+
+	// Said has the limits that a response announced last, or is nil if none did.
+	// Other processes use them only if they read limits themselves.
+	Said *pacer.Said
+}
+
+// Usage returns what the process has used since the last call, and what it
+// needs.
+func (s *Share) Usage() Usage {
+	u := Usage{
 		Tokens: s.quota.Tokens(), RetryAfter: s.retryAfter(),
 		Spared: int(s.spared.Swap(0)), Refused: int(s.refused.Swap(0)), NotSent: int(s.notSent.Swap(0)),
 	}
@@ -208,14 +248,15 @@ func (s *Share) Usage() sharing.Usage {
 	return u
 }
 
-// TakeTokens implements [sharing.Share].
+// TakeTokens draws up to n tokens from the retry token bucket of this
+// process, and returns how many it drew.
 func (s *Share) TakeTokens(n int) int { return s.quota.TakeUpTo(n) }
 
-// AddTokens implements [sharing.Share].
+// AddTokens adds n tokens to the retry token bucket of this process.
 func (s *Share) AddTokens(n int) { s.quota.PutBack(n) }
 
-// Grant implements [sharing.Share].
-func (s *Share) Grant(g sharing.Grant) {
+// Grant sets what the process may use from now on.
+func (s *Share) Grant(g pacer.Grant) {
 	s.grant.Store(&g)
 	if s.pacer != nil {
 		s.pacer.Lease(&g)
@@ -228,7 +269,8 @@ func (s *Share) Grant(g sharing.Grant) {
 	}
 }
 
-// Alone implements [sharing.Share].
+// Alone ends the lease. Until the next one, the process may send at most rate
+// requests per second.
 func (s *Share) Alone(rate float64) {
 	if s.pacer != nil {
 		s.pacer.Alone(rate)
@@ -236,7 +278,7 @@ func (s *Share) Alone(rate float64) {
 }
 
 // Granted returns the last grant, nil before the first one.
-func (s *Share) Granted() *sharing.Grant {
+func (s *Share) Granted() *pacer.Grant {
 	if s == nil {
 		return nil
 	}

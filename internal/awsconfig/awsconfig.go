@@ -2,9 +2,8 @@
 // ini files in which the AWS SDKs and the AWS CLI keep ~/.aws/config and
 // ~/.aws/credentials.
 //
-// The package gopkg.in/ini.v1 reads the profile: its sections, which may be
-// several, the keys and values of their lines, and the last of several lines
-// with one key. Before that, a bridge rewrites what ini.v1 would read
+// The package gopkg.in/ini.v1 reads the keys and values of the profile. Before
+// that, a bridge finds the profile's lines, and decides what ini.v1 would read
 // differently from the AWS SDKs.
 package awsconfig
 
@@ -73,19 +72,26 @@ func (f File) parse(text, name string) (Profile, error) {
 	if isUTF16(text) {
 		return Profile{}, fmt.Errorf("%s is UTF-16 text; it must be UTF-8", f.Path)
 	}
-	b := newBridge(name, f.Config)
-	for number, line := range lines(text) {
+	b := &bridge{file: f, profile: name, indent: noProperty}
+	number := 0
+	for line := range strings.SplitSeq(lineEnds.Replace(text), "\n") {
+		number++
 		b.add(number, line)
 	}
-	if b.text.Len() > 0 {
-		return f.profile(b)
-	}
-	if b.hasContent && !b.inSection {
+	switch {
+	case b.fault != nil:
+		return Profile{}, b.fault
+	case b.found:
+		return b.load()
+	case b.hasContent && !b.inSection:
 		return Profile{}, fmt.Errorf("%s has no [SECTION]; every line but comments must follow one, such as %s",
 			f.Path, f.headers())
 	}
 	return Profile{}, nil
 }
+
+// lineEnds makes each end of a line, which is LF, CRLF or CR, a line feed.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // isUTF16 reports whether text begins with UTF-16's byte order mark, or with an
 // ASCII character in UTF-16.
@@ -102,27 +108,18 @@ func (f File) headers() string {
 	return "[default] or [NAME]"
 }
 
-// profile has ini.v1 read what the bridge has rewritten.
-func (f File) profile(b *bridge) (Profile, error) {
+// load has ini.v1 read what the bridge passes on.
+func (b *bridge) load() (Profile, error) {
 	file, err := ini.LoadSources(ini.LoadOptions{
 		InsensitiveKeys:     true,
 		IgnoreContinuation:  true, // a \ at the end of a line is part of the value
-		IgnoreInlineComment: true, // the bridge has removed them
-	}, b.text.Bytes())
+		IgnoreInlineComment: true, // cutProperty has removed them
+	}, []byte(b.text.String()))
 	if err != nil {
-		return Profile{}, errors.New(f.Path + " cannot be read") // err contains the text of a line
+		return Profile{}, errors.New(b.file.Path + " cannot be read") // err contains the text of a line
 	}
-	// [profile default] replaces [default].
-	found := &b.worded
-	if !file.HasSection(found.header) {
-		found = &b.bare
-	}
-	if fault := found.fault; fault != nil {
-		return Profile{}, fmt.Errorf("%s line %d, in %s, cannot be read: %s; allowed are %s",
-			f.Path, fault.line, found.header, fault.reason, fault.allowed)
-	}
-	from := f.Path + " " + found.header + " "
-	keys := file.Section(found.header)
+	from := b.file.Path + " " + b.header() + " "
+	keys := file.Section(ini.DefaultSection)
 	return Profile{
 		Found:       true,
 		RetryMode:   valueOf(keys, retryModeKey, from),

@@ -1,7 +1,6 @@
 package awsconfig
 
 import (
-	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -11,26 +10,6 @@ import (
 const namePunctuation = "-/.%@_:+"
 
 const nul = "\x00"
-
-// lines yields the lines of text with their numbers, from 1. A line ends with
-// LF, CRLF or CR.
-func lines(text string) iter.Seq2[int, string] {
-	return func(yield func(int, string) bool) {
-		for number := 1; text != ""; number++ {
-			line, rest := text, ""
-			if end := strings.IndexAny(text, "\r\n"); end >= 0 {
-				line, rest = text[:end], text[end+1:]
-				if text[end] == '\r' {
-					rest = strings.TrimPrefix(rest, "\n")
-				}
-			}
-			if !yield(number, line) {
-				return
-			}
-			text = rest
-		}
-	}
-}
 
 // cutIndent returns the line without white space at its ends, and how many
 // characters of white space it began with.
@@ -68,24 +47,17 @@ func brokenHeader(line string) (header string, ok bool) {
 	return header, header != line
 }
 
-// parseHeader returns the profile that a header names, or "" if it names none,
-// and whether the word profile precedes the name.
-func parseHeader(header string) (name string, word bool) {
-	name = strings.TrimSpace(header)
-	if rest, ok := strings.CutPrefix(name, "profile"); ok && rest != "" {
-		if trimmed := strings.TrimSpace(rest); trimmed != rest {
-			name, word = trimmed, true
-		}
-	}
-	if n := len(name); n >= 2 && name[0] == name[n-1] && (name[0] == '"' || name[0] == '\'') {
-		name = name[1 : n-1]
-	}
-	for _, r := range name {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(namePunctuation, r) {
-			return "", word
-		}
-	}
-	return name, word
+// isName reports whether a section can have the name.
+func isName(profile string) bool {
+	return profile != "" && !strings.ContainsFunc(profile, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(namePunctuation, r)
+	})
+}
+
+// isSetting reports whether a key, with its delimiter, is that of a setting.
+func isSetting(key string) bool {
+	name := strings.TrimSpace(key[:len(key)-1])
+	return strings.EqualFold(name, retryModeKey) || strings.EqualFold(name, maxAttemptsKey)
 }
 
 // cutProperty cuts a property after the first = or :, as the AWS CLI does. The

@@ -162,6 +162,8 @@ func TestConfigText(t *testing.T) {
 		{"default without ], commented", " [ default # mine\n", "default", "1 [default]: it has no ]"},
 		{"default without ] that is replaced",
 			"[default\nretry_mode = legacy\n[profile default]\nretry_mode = adaptive\n", "default", "adaptive -"},
+		{"default without ] below the section that replaces it",
+			"[profile default]\nretry_mode = adaptive\n[default\nretry_mode = legacy\n", "default", "adaptive -"},
 		{"profile without ]", "[profile p\nretry_mode = legacy\n", "p", "1 [profile p]: it has no ]"},
 		{"profile without [", "[default]\n[profile q]\nprofile p]\n", "p", "3 [profile p]: it has no ["},
 		{"name without brackets", "[profile q]\nprofile p\n[profile p]\nretry_mode = legacy\n", "p", "legacy -"},

@@ -15,7 +15,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
-	"example.com/awsretry/internal/sdkloop"
+	"example.com/awsretry/internal/retrier"
 )
 
 // says is an outcome that announces what remains of 100 requests for 10 s.
@@ -216,11 +216,11 @@ func TestLoopAloneIsInFlight(t *testing.T) {
 		sendGet(t, tr)
 		var loops [2]decider
 		for i := range loops {
-			loop, err := sdkloop.New(tr, httpfake.Request(t, t.Context(), "GET", nil), true)
+			loop, err := tr.Loop(retrier.Seal{}, httpfake.Request(t, t.Context(), "GET", nil), true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			loops[i] = loop.(decider)
+			loops[i] = loop
 			if err := loops[i].Wait(); err != nil {
 				t.Fatal(err)
 			}

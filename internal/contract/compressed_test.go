@@ -96,22 +96,6 @@ func TestCodeOfACompressedError(t *testing.T) {
 	}
 }
 
-// The rate limiter learns of throttling from a compressed body.
-func TestLimiterLearnsFromACompressedError(t *testing.T) {
-	inBubble(t, "adaptive", func(t *testing.T) {
-		tr := unpaid(func(req *http.Request) (*http.Response, error) {
-			return compressed(req, 400, "gzip", httpfake.Compressed("gzip", throttledJSON)[0]), nil
-		})
-		tr.Mode = awsretry.Adaptive
-		sendGet(t, tr).response(t).Body.Close()
-		for _, state := range tr.Partitions() {
-			if !state.Limited {
-				t.Errorf("the rate is not limited: %+v", state)
-			}
-		}
-	})
-}
-
 // A body in another coding, or in several, is not read for its code, and neither
 // a Policy nor a hook takes its bytes for text.
 func TestOtherCodings(t *testing.T) {

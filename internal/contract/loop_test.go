@@ -14,7 +14,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
-	"example.com/awsretry/internal/sdkloop"
+	"example.com/awsretry/internal/retrier"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -29,11 +29,11 @@ type decider interface {
 }
 
 func newLoop(tr *transport, req *http.Request) (decider, error) {
-	loop, err := sdkloop.New(tr, req, false)
+	loop, err := tr.Loop(retrier.Seal{}, req, false)
 	if err != nil {
 		return nil, err
 	}
-	return loop.(decider), nil
+	return loop, nil
 }
 
 // A loopTransport is a retry loop as another library may have one.
@@ -294,7 +294,7 @@ func TestLoopUnsentAttempt(t *testing.T) {
 func TestDelayAfterRetryAfter(t *testing.T) {
 	for _, req := range []*http.Request{nil, {}, httpfake.Request(t, t.Context(), "GET", nil)} {
 		resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"30"}}}
-		got, err := sdkloop.Delay(&transport{}, awsretry.Attempt{
+		got, err := (&transport{}).DelayAfter(retrier.Seal{}, awsretry.Attempt{
 			Request: req, Number: 1, Class: awsretry.Throttled, Response: resp,
 		})
 		if err != nil || got < 30*time.Second || got > 45*time.Second {

@@ -192,8 +192,11 @@ func TestAttemptThatPrepareEnds(t *testing.T) {
 					sent.attachTo(req)
 					req.ContentLength = -1
 					resp, err, panicked := tryRoundTrip(tr, req)
-					if resp != nil || panicked != (name == "panic") || !panicked && !strings.Contains(err.Error(), "Prepare") {
+					switch {
+					case resp != nil || panicked != (name == "panic"):
 						t.Errorf("%v, %v, panicked: %v", resp, err, panicked)
+					case !panicked && !strings.Contains(err.Error(), "Prepare"):
+						t.Error(err)
 					}
 					if sent.wantClosed(t); attempt.Err() == nil {
 						t.Error("the attempt's context has not ended")

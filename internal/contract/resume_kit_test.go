@@ -188,6 +188,7 @@ type download struct {
 	want   string // body
 	err    string // a part of it; "": none
 	is     error
+	isNot  error
 	stop   awsretry.Stop
 	ranges []string // of the requests after the first
 	took   time.Duration
@@ -240,8 +241,8 @@ func (d download) run(t *testing.T) {
 	if (err != nil) != (d.err != "") || err != nil && !strings.Contains(err.Error(), d.err) {
 		t.Errorf("the error is %v, want %q", err, d.err)
 	}
-	if d.is != nil && !errors.Is(err, d.is) {
-		t.Errorf("%v is not %v", err, d.is)
+	if d.is != nil && !errors.Is(err, d.is) || d.isNot != nil && errors.Is(err, d.isNot) {
+		t.Errorf("%v is not %v, or is %v", err, d.is, d.isNot)
 	}
 	if d.stop != "" {
 		wantBrokenOff(t, err, d.stop, len(d.want))

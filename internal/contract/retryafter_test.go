@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,31 +179,6 @@ func TestSharedRetryAfterIsBounded(t *testing.T) {
 		left := 30*time.Second - time.Since(start)
 		sendGet(t, tr).want(t, 503, awsretry.StopMaxAttempts, left)
 		sendGet(t, tr).want(t, 503, awsretry.StopMaxAttempts, 0) // an hour is more than MaxRetryAfter: not shared
-	})
-}
-
-// Of several shared Retry-Afters, the longest counts.
-func TestSharedRetryAfterIsNotShortened(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		responses := []string{"30", "2", "0"}
-		var sent atomic.Int32
-		tr := once(func(req *http.Request) (*http.Response, error) {
-			asked := responses[sent.Add(1)-1]
-			if asked == "2" {
-				time.Sleep(time.Second) // it was sent before the response to the other
-			}
-			return httpfake.Response(req, 503, http.NoBody, "Retry-After", asked), nil
-		})
-		tr.ShareRetryAfter = true
-		start := time.Now()
-		var both sync.WaitGroup
-		for range 2 {
-			both.Go(func() { get(t, tr) })
-		}
-		both.Wait()
-		if sendGet(t, tr); time.Since(start) < 30*time.Second {
-			t.Errorf("sent after %v", time.Since(start))
-		}
 	})
 }
 

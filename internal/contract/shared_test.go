@@ -10,24 +10,25 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/pacing"
-	"example.com/awsretry/internal/sharing"
 )
 
 // A store is a Shared that the test itself plays.
 type store struct {
-	shares []sharing.Share
+	shares []*admission.Share
 	err    error
 	rate   float64
-	join   func(sharing.Share) // may be nil
+	join   func(*admission.Share) // may be nil
 }
 
 func (s *store) Validate(awsretry.Mode) error { return s.err }
 
 func (s *store) FirstRate() float64 { return s.rate }
 
-func (s *store) Join(share sharing.Share) {
+func (s *store) Join(share *admission.Share) {
 	s.shares = append(s.shares, share)
 	if s.join != nil {
 		s.join(share)
@@ -35,7 +36,7 @@ func (s *store) Join(share sharing.Share) {
 }
 
 // joined sends a request through tr, and returns what its partition shares.
-func joined(t *testing.T, tr *transport) sharing.Share {
+func joined(t *testing.T, tr *transport) *admission.Share {
 	t.Helper()
 	s := &store{}
 	tr.Shared = s
@@ -44,7 +45,7 @@ func joined(t *testing.T, tr *transport) sharing.Share {
 }
 
 // awake reports whether share has been woken since the last call.
-func awake(share sharing.Share) bool {
+func awake(share *admission.Share) bool {
 	select {
 	case <-share.Wake():
 		return true
@@ -121,13 +122,13 @@ func TestSharedTokensInTheDelay(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			tr := retrying(always(busy))
 			tr.Backoff, tr.MaxAttempts = delayed(time.Second), 2
-			tr.Shared = &store{join: func(share sharing.Share) {
+			tr.Shared = &store{join: func(share *admission.Share) {
 				share.TakeTokens(1 << 30)
 				if tt.give {
 					time.AfterFunc(500*time.Millisecond, func() { share.AddTokens(5) })
 				}
 				if tt.lease != 0 {
-					share.Grant(sharing.Grant{FleetTokens: tt.fleetTokens, Until: time.Now().Add(tt.lease)})
+					share.Grant(pacer.Grant{FleetTokens: tt.fleetTokens, Until: time.Now().Add(tt.lease)})
 				}
 			}}
 			sendGet(t, tr).want(t, 503, tt.want, tt.took)
@@ -150,10 +151,10 @@ func TestSharedTokensAfterThrottling(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			tr := retrying(always(tt.outcome))
-			s := &store{join: func(share sharing.Share) {
+			s := &store{join: func(share *admission.Share) {
 				share.TakeTokens(1 << 30)
 				time.AfterFunc(100*time.Millisecond, func() { share.AddTokens(10) })
-				share.Grant(sharing.Grant{SpareTokens: 10, Until: time.Now().Add(time.Minute)})
+				share.Grant(pacer.Grant{SpareTokens: 10, Until: time.Now().Add(time.Minute)})
 			}}
 			tr.Backoff, tr.MaxAttempts, tr.Shared = delayed(10*time.Millisecond), 2, s
 			sendGet(t, tr).want(t, tt.status, tt.want, tt.took)
@@ -176,7 +177,7 @@ func TestSharedRate(t *testing.T) {
 			t.Errorf("without a rate 100 requests took %v", took)
 		}
 		grant := func(rate, firstToken float64) {
-			share.Grant(sharing.Grant{
+			share.Grant(pacer.Grant{
 				Until: time.Now().Add(10 * time.Second), Limited: rate > 0, Rate: rate, FleetRate: 8, Members: 4,
 				FirstToken: firstToken,
 			})
@@ -215,7 +216,7 @@ func TestSharedRate(t *testing.T) {
 		}
 		outcome = ok
 		grant(1000, 0)
-		share.Grant(sharing.Grant{})
+		share.Grant(pacer.Grant{})
 		wantAlone("in a fleet that has lost its rate")
 	})
 }
@@ -236,7 +237,7 @@ func TestSharedSlots(t *testing.T) {
 		share.Alone(2)
 		wantTook("alone at 2/s", 3, 1500*time.Millisecond)
 		grant := func(first time.Duration, n int) {
-			share.Grant(sharing.Grant{
+			share.Grant(pacer.Grant{
 				Until: time.Now().Add(10 * time.Second), Limited: true, Rate: 5, FleetRate: 100, Members: 20, AloneAtMost: 4,
 				FirstSlot: time.Now().Add(first), Every: 100 * time.Millisecond, Slots: n,
 			})
@@ -302,7 +303,7 @@ func TestSharedCounts(t *testing.T) {
 		if u := share.Usage(); u.Counts != (pacing.Counts{}) || u.Sent != 1 {
 			t.Errorf("before the response: %+v", u)
 		}
-		share.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 1000})
+		share.Grant(pacer.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 1000})
 		calls.Wait()
 		get(t, tr)
 		want := pacing.Counts{Throttled: 1, Trips: pacing.Trips{Sum: time.Second, Of: 1}} // not what was sent before the lease
@@ -325,7 +326,7 @@ func TestSharedRetryAfter(t *testing.T) {
 		for _, tt := range []struct{ asked, want time.Duration }{
 			{40 * time.Second, 40 * time.Second}, {time.Minute, time.Minute}, {time.Minute + 1, 0},
 		} {
-			share.Grant(sharing.Grant{RetryAfter: tt.asked})
+			share.Grant(pacer.Grant{RetryAfter: tt.asked})
 			sendGet(t, tr).want(t, 200, "", tt.want)
 		}
 	})
@@ -362,7 +363,7 @@ func TestSharedWake(t *testing.T) {
 			share := joined(t, tr)
 			for range 2 { // until no token is left
 				time.Sleep(time.Minute)
-				share.Grant(sharing.Grant{
+				share.Grant(pacer.Grant{
 					Until: time.Now().Add(lease), Limited: tt.rate > 0, Rate: tt.rate, FleetRate: tt.rate, Members: 1,
 				})
 				get(t, tr)

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/httpfake"
-	"example.com/awsretry/internal/sharing"
+	"example.com/awsretry/internal/pacer"
 )
 
 // These tests are about when partitions begin and end to share their buckets.
@@ -34,7 +35,7 @@ func (s *store) names() (names []string) {
 // Each partition joins once, and the Transport can be used while it does.
 func TestSharedJoin(t *testing.T) {
 	tr := retrying(always(ok))
-	s := &store{join: func(share sharing.Share) {
+	s := &store{join: func(share *admission.Share) {
 		if _, ok := tr.State(share.Partition()); !ok || share.Dropped() {
 			t.Errorf("there is no partition %q yet", share.Partition())
 		}
@@ -80,7 +81,7 @@ func TestSharedNothing(t *testing.T) {
 // joinPanics returns a store one of whose Joins panics.
 func joinPanics(on int) *store {
 	joins := 0
-	return &store{join: func(sharing.Share) {
+	return &store{join: func(*admission.Share) {
 		if joins++; joins == on {
 			panic("store")
 		}
@@ -170,13 +171,13 @@ func TestSharedExtraJoins(t *testing.T) {
 
 // A share does not keep its Transport, also if its hooks refer to that.
 func TestSharedKeepsNoTransport(t *testing.T) {
-	share := func() sharing.Share {
+	share := func() *admission.Share {
 		tr := &transport{Base: always(ok), Mode: awsretry.Adaptive, ShareRetryAfter: true}
 		tr.Observe = func(awsretry.Attempt) { runtime.KeepAlive(tr) }
 		tr.Partition = func(*http.Request) string { return string(tr.Mode) }
 		tr.Policy = func(*awsretry.Attempt) awsretry.Class { runtime.KeepAlive(tr); return awsretry.Success }
 		share := joined(t, tr)
-		share.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 1})
+		share.Grant(pacer.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 1})
 		return share
 	}()
 	for range 100 {
@@ -189,7 +190,7 @@ func TestSharedKeepsNoTransport(t *testing.T) {
 		t.Error("it is not dropped")
 	}
 	share.Usage() // nothing is left to report
-	share.Grant(sharing.Grant{RetryAfter: time.Second})
+	share.Grant(pacer.Grant{RetryAfter: time.Second})
 }
 
 // A partition that replaces another one begins with the tokens that the fleet of
@@ -198,7 +199,7 @@ func TestSharedFirstTokens(t *testing.T) {
 	s := &store{}
 	tr := retrying(always(ok))
 	tr.Shared, tr.MaxPartitions = s, 1
-	begin := func(name string, first, own int) sharing.Share {
+	begin := func(name string, first, own int) *admission.Share {
 		t.Helper()
 		getOf(t, tr, name).response(t)
 		share := s.shares[len(s.shares)-1]
@@ -209,7 +210,7 @@ func TestSharedFirstTokens(t *testing.T) {
 	}
 	a := begin("a", 500, 500)
 	a.TakeTokens(490)
-	a.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), FleetTokens: 200})
+	a.Grant(pacer.Grant{Until: time.Now().Add(time.Hour), FleetTokens: 200})
 	if state, _ := tr.State("a"); state.Tokens != 10 || state.Fleet.Tokens != 200 {
 		t.Errorf("%+v", state)
 	}
@@ -232,10 +233,10 @@ func TestSharedFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := once(inTurn(throttled, ok))
 		tr.Mode, tr.MaxPartitions = awsretry.Adaptive, 3
-		tr.Shared = &store{join: func(share sharing.Share) {
+		tr.Shared = &store{join: func(share *admission.Share) {
 			share.TakeTokens(500)
 			share.AddTokens(10)
-			share.Grant(sharing.Grant{Until: time.Now().Add(time.Hour), FleetTokens: 490})
+			share.Grant(pacer.Grant{Until: time.Now().Add(time.Hour), FleetTokens: 490})
 		}}
 		getOf(t, tr, "throttled").response(t)
 		for i := range 5 {

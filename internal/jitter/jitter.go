@@ -1,32 +1,32 @@
-// Package jitter has the random parts of delays. A simulation that repeats
-// itself gives its own source of them in a context.
+// Package jitter has the random parts of delays.
 package jitter
 
 import (
-	"context"
 	"math"
+	"math/bits"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 )
 
-// A Source returns a delay that is up to spread longer.
-type Source func(delay, spread time.Duration) time.Duration
+// A Spread spreads the ends of delays that many callers have in common. Any number
+// of successive delays is spread evenly, more so than at random: each is a golden
+// section after the one before, modulo the spread. The zero Spread is ready, and
+// safe for concurrent use.
+type Spread struct{ at atomic.Uint64 } // a fraction of 2^64; 0 before the first delay
 
-type key struct{}
+// golden is 2^64 divided by the golden ratio.
+const golden = 0x9e3779b97f4a7c15
 
-// With returns a context for which Spread uses s.
-func With(ctx context.Context, s Source) context.Context { return context.WithValue(ctx, key{}, s) }
-
-// Spread returns the delay and a part of spread, which is that of the context's
-// Source, or uniformly random.
-func Spread(ctx context.Context, delay, spread time.Duration) time.Duration {
-	if s, ok := ctx.Value(key{}).(Source); ok {
-		return s(delay, spread)
+// Add returns the delay and a part of spread. The first part depends on the
+// nanosecond, which differs from process to process.
+func (s *Spread) Add(now time.Time, delay, spread time.Duration) time.Duration {
+	if spread <= 0 {
+		return delay
 	}
-	if delay += UpTo(spread); delay < 0 { // the sum is too long
-		return math.MaxInt64
-	}
-	return delay
+	s.at.CompareAndSwap(0, uint64(now.UnixNano())*golden)
+	part, _ := bits.Mul64(s.at.Add(golden), uint64(spread)+1)
+	return Add(delay, time.Duration(part))
 }
 
 // UpTo returns a uniformly random duration in [0, d], and 0 if d is negative.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/announced"
-	"example.com/awsretry/internal/sharing"
 )
 
 // A Cost returns how many units a request takes from the named limit.
@@ -129,12 +128,19 @@ func (p *Pacer) Limits() (limits []announced.Limit) {
 	return limits
 }
 
+// A Said has the limits that a response announced.
+type Said struct {
+	Limits      []announced.Limit
+	Throttled   bool
+	Sent, Heard time.Duration // how long ago the request was sent and the response came
+}
+
 // Said returns the limits that a response announced last, or nil.
-func (p *Pacer) Said() (said *sharing.Said) {
+func (p *Pacer) Said() (said *Said) {
 	if p.announcing.Load() {
 		p.withLedger(func(now time.Duration) {
 			if limits, throttled, sent, heard := p.ledger.Said(); len(limits) > 0 {
-				said = &sharing.Said{Limits: limits, Throttled: throttled, Sent: now - sent, Heard: now - heard}
+				said = &Said{Limits: limits, Throttled: throttled, Sent: now - sent, Heard: now - heard}
 			}
 		})
 	}
@@ -142,7 +148,7 @@ func (p *Pacer) Said() (said *sharing.Said) {
 }
 
 // Hear updates the limits with a response to another process.
-func (p *Pacer) Hear(said *sharing.Said) {
+func (p *Pacer) Hear(said *Said) {
 	if p.announcing.Load() {
 		p.withLedger(func(now time.Duration) {
 			p.ledger.Hear(now, now-said.Sent, now-said.Heard, said.Limits, said.Throttled)

@@ -59,7 +59,7 @@ type Pacer struct {
 	limiting   atomic.Bool              // true from the first throttling response on; written with mu held
 	announcing atomic.Bool              // there is a ledger; written with mu held
 	limitNames atomic.Pointer[[]string] // of the ledger's limits; written with the bucket's mutex held
-	bucket     *tokens.Bucket[announced.Request]
+	bucket     *tokens.Bucket
 	ledger     *announced.Ledger // guarded by the bucket's mutex; written before announcing is true
 	sent       atomic.Int64      // attempts since Counts
 
@@ -76,7 +76,7 @@ type Pacer struct {
 // New returns a Pacer that does not limit yet.
 func New(c Config) *Pacer {
 	start := time.Now()
-	p := &Pacer{config: c, start: start, bucket: tokens.New[announced.Request](start, 0, 0), law: c.newLaw(start)}
+	p := &Pacer{config: c, start: start, bucket: tokens.New(start, 0, 0), law: c.newLaw(start)}
 	if c.Limits {
 		p.keepLedger()
 	}
@@ -162,9 +162,6 @@ func (p *Pacer) Line() (waiting int, expected time.Duration) {
 	}
 	return p.bucket.Line(1)
 }
-
-// Tokens returns how many tokens are in the bucket.
-func (p *Pacer) Tokens() float64 { return p.bucket.Tokens() }
 
 // notLimited is the send time of an attempt that took no token, unless many
 // processes share the rate.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry/internal/tokens"
@@ -66,4 +67,21 @@ func TestOddClocks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The capacity follows the rate also below MinRate.
+func TestCapacityBelowTheLowestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(complete(Config{MinRate: 100, ScaleConstant: 1e9}))
+		p.UpdateNow(false) // sets the lowest rate and capacity
+		time.Sleep(time.Second)
+		for range 9 {
+			p.UpdateNow(false) // the first measures: 2 outcomes in 1 s
+		}
+		time.Sleep(time.Second)
+		_, send, _ := p.Rates()
+		if got := p.bucket.Tokens(); send != 100 || math.Abs(got-3.2) > 1e-8 {
+			t.Errorf("%v tokens at the rate %v, want 3.2 at 100", got, send)
+		}
+	})
 }

@@ -1,106 +1,50 @@
-// Package record is how an attempt is written down: the attributes of a line of
-// awsretry.LogTo and package retrylog, and the names that their readers use.
+// Package record is how an attempt is written down: the line of awsretry.LogTo and
+// package retrylog.
 package record
 
 import (
-	"context"
 	"log/slog"
 	"math"
-	"reflect"
-	"strings"
 	"time"
 )
 
-// A Record is an attempt without secrets and control characters. A field that is
-// zero is left out, except for those without omitempty.
+// A Record is the line of an attempt, without secrets and control characters.
 type Record struct {
-	Method        string        `json:"method,omitempty"`
-	URL           string        `json:"url,omitempty"`
-	Partition     string        `json:"partition,omitempty"`
-	Call          string        `json:"call,omitempty"` // the same for the attempts of one call
-	OuterRetries  string        `json:"outer_retries,omitempty"`
-	Attempt       int           `json:"attempt"` // 0: refused
-	MaxAttempts   int           `json:"max_attempts,omitempty"`
-	Class         string        `json:"class"`
-	Offset        int64         `json:"offset,omitempty"`
-	Status        int           `json:"status,omitempty"` // 0: no response
-	RequestID     string        `json:"request_id,omitempty"`
-	Code          string        `json:"code,omitempty"`
-	Error         string        `json:"error,omitempty"`
-	MaybeExecuted bool          `json:"maybe_executed,omitempty"`
-	Elapsed       *Milliseconds `json:"elapsed_ms,omitempty"` // nil: not known
-	Waited        Milliseconds  `json:"waited_ms,omitempty"`
-	RetryAfter    Milliseconds  `json:"retry_after_ms,omitempty"`
-	Delay         *Milliseconds `json:"delay_ms,omitempty"` // nil: no attempt follows
-	Stop          string        `json:"stop,omitempty"`
-	Late          Milliseconds  `json:"late_ms,omitempty"`
-	Setting       string        `json:"setting,omitempty"`
-	Limits        string        `json:"limits,omitempty"`
-
-	Retryable bool `json:"-"` // its class is
+	Level   slog.Level
+	Message string
+	Attrs   []slog.Attr
 }
 
-// Milliseconds has three decimals.
-type Milliseconds float64
-
-// Span returns d in milliseconds.
-func Span(d time.Duration) Milliseconds { return Milliseconds(math.Round(float64(d)/1e3) / 1e3) }
-
-// Of returns the record of an awsretry.Attempt, without the last three attributes.
-// Package awsretry sets it when the program starts.
-var Of func(attempt any, omitPaths bool) Record
-
-// Event returns the level and the message of the attempt's line.
-func (r Record) Event() (slog.Level, string) {
-	switch {
-	case r.Class == "success":
-		return slog.LevelDebug, "succeeded"
-	case r.Stop == "":
-		return slog.LevelDebug, "retrying"
-	case r.Stop == "canceled":
-		return slog.LevelDebug, "canceled"
-	case r.Attempt == 0:
-		return slog.LevelWarn, "refused"
-	case r.Retryable:
-		return slog.LevelWarn, "gave up"
-	case r.Status == 0 || r.Status >= 500:
-		return slog.LevelWarn, "failed"
-	}
-	return slog.LevelDebug, "failed"
+// Options are those of the record of an attempt.
+type Options struct {
+	OmitPaths bool // of URLs
 }
 
-// Log logs the attempt's line, which ends with the attributes in more.
-func (r Record) Log(ctx context.Context, to *slog.Logger, more ...slog.Attr) {
-	level, message := r.Event()
-	if to.Enabled(ctx, level) {
-		to.LogAttrs(ctx, level, message, append(r.attrs(), more...)...)
+// Add adds attributes.
+func (r *Record) Add(attrs ...slog.Attr) { r.Attrs = append(r.Attrs, attrs...) }
+
+// Text adds a text, unless it is empty.
+func (r *Record) Text(key, text string) {
+	if text != "" {
+		r.Add(slog.String(key, text))
 	}
 }
 
-var fields = reflect.VisibleFields(reflect.TypeFor[Record]())
-
-func (r Record) attrs() []slog.Attr {
-	attrs := make([]slog.Attr, 0, len(fields)+1)
-	of := reflect.ValueOf(r)
-	for _, field := range fields {
-		name, omit, _ := strings.Cut(field.Tag.Get("json"), ",")
-		value := of.FieldByIndex(field.Index)
-		if name == "-" || omit != "" && value.IsZero() {
-			continue
-		}
-		attrs = append(attrs, slog.Attr{Key: name, Value: valueOf(reflect.Indirect(value))})
+// Number adds a number, unless it is 0.
+func (r *Record) Number(key string, n int64) {
+	if n != 0 {
+		r.Add(slog.Int64(key, n))
 	}
-	return attrs
 }
 
-func valueOf(v reflect.Value) slog.Value {
-	switch v.Kind() {
-	case reflect.String:
-		return slog.StringValue(v.String())
-	case reflect.Bool:
-		return slog.BoolValue(v.Bool())
-	case reflect.Float64:
-		return slog.Float64Value(v.Float())
+// Span adds a time, unless it is 0.
+func (r *Record) Span(key string, d time.Duration) {
+	if a := Span(key, d); a.Value.Float64() != 0 {
+		r.Add(a)
 	}
-	return slog.Int64Value(v.Int())
+}
+
+// Span returns an attribute with d in milliseconds, which has three decimals.
+func Span(key string, d time.Duration) slog.Attr {
+	return slog.Float64(key, math.Round(float64(d)/1e3)/1e3)
 }

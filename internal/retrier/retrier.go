@@ -1,5 +1,5 @@
 // Package retrier is what the RoundTrippers of this repository that retry agree
-// on: none is the Base of another.
+// on: none is the Base of another, and which methods are for this repository alone.
 package retrier
 
 import (
@@ -15,7 +15,8 @@ type Retrier interface {
 	Retries(Seal) bool
 }
 
-// A Seal keeps other repositories from implementing Retrier.
+// A Seal is a parameter of exported methods that other repositories can neither call
+// nor implement.
 type Seal struct{}
 
 // Always is a Retrier's method that is embedded.

@@ -4,18 +4,19 @@ package tokens
 
 import (
 	"container/list"
-	"iter"
 	"math"
 	"sync"
 	"time"
+
+	"example.com/awsretry/internal/announced"
 )
 
 // A Bucket holds tokens that are refilled over time. Callers that find too few of
-// them wait in line, first come first served. R is what its Limits need to know
-// about a request; without Limits it is ignored.
+// them wait in line, first come first served. It ignores requests unless Limit was
+// called.
 //
 // It is safe for concurrent use.
-type Bucket[R any] struct {
+type Bucket struct {
 	start time.Time // zero of the clock; written once
 
 	mu       sync.Mutex    // guards the fields below
@@ -28,10 +29,10 @@ type Bucket[R any] struct {
 	slotted bool    // tokens are slots
 	slots   []Slots // that can still be used
 
-	unpaced bool      // nobody waits for tokens
-	limits  Limits[R] // what callers wait for, too; nil: nothing
+	unpaced bool              // nobody waits for tokens
+	limits  *announced.Ledger // what callers wait for, too; nil: nothing
 
-	line   list.List   // of *waiter[R]
+	line   list.List   // of *waiter
 	queued float64     // total of the tokens that the line waits for
 	timer  *time.Timer // set for the next in line; nil while the line is empty
 
@@ -57,48 +58,23 @@ const (
 	MinRate = 1 / (float64(clockEnd) / float64(time.Second))
 )
 
-// Limits are what the callers of a Bucket wait for in addition to its tokens. The
-// methods are called with the bucket's mutex held.
-type Limits[R any] interface {
-	// Of returns the limits that a request uses.
-	Of(R) Set
-
-	// Take takes the request's units from its limits, or returns the limits that
-	// hold it back. sent is its send time, which no other request has.
-	Take(now time.Duration, r R) (sent time.Duration, held Set)
-
-	// Wait returns how long a request must wait after the requests in line.
-	Wait(now time.Duration, line iter.Seq[R], r R) time.Duration
-
-	// Settle ends the request with that send time. used reports whether it may
-	// have been sent.
-	Settle(sent time.Duration, used bool)
-
-	// Trip returns the time that nearly all requests take at most.
-	Trip() time.Duration
-}
-
-// A Set is a set of limits, with a bit for each.
-type Set = uint8
-
 // New returns a bucket that is full at start. rate is in tokens per second.
-func New[R any](start time.Time, rate, capacity float64) *Bucket[R] {
-	return &Bucket[R]{start: start, rate: rate, capacity: capacity, tokens: capacity}
+func New(start time.Time, rate, capacity float64) *Bucket {
+	return &Bucket{start: start, rate: rate, capacity: capacity, tokens: capacity}
 }
 
 // Now returns the time since the start, at most 146 years, on the monotonic clock.
-func (b *Bucket[R]) Now() time.Duration { return min(time.Since(b.start), clockEnd) }
+func (b *Bucket) Now() time.Duration { return min(time.Since(b.start), clockEnd) }
 
 // Take takes n tokens and reports true if there are enough and nobody waits.
-func (b *Bucket[R]) Take(n float64) bool {
-	var none R
-	_, ok := b.TakeNow(n, none)
+func (b *Bucket) Take(n float64) bool {
+	_, ok := b.TakeNow(n, announced.Request{})
 	return ok
 }
 
 // TakeNow is Take for a request. It returns the send time, so that the caller need
 // not read the clock again.
-func (b *Bucket[R]) TakeNow(n float64, req R) (sent time.Duration, ok bool) {
+func (b *Bucket) TakeNow(n float64, req announced.Request) (sent time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.take(b.Now(), n, req)
@@ -106,14 +82,14 @@ func (b *Bucket[R]) TakeNow(n float64, req R) (sent time.Duration, ok bool) {
 
 // Limit makes callers wait for limits, too. Unless paced, they wait only for limits
 // until Pace is called.
-func (b *Bucket[R]) Limit(limits Limits[R], paced bool) {
+func (b *Bucket) Limit(limits *announced.Ledger, paced bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.limits, b.unpaced = limits, !paced
 }
 
 // Pace makes callers wait for tokens, as they do unless Limit was called.
-func (b *Bucket[R]) Pace() {
+func (b *Bucket) Pace() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.unpaced = false
@@ -123,7 +99,7 @@ func (b *Bucket[R]) Pace() {
 }
 
 // Locked calls f, which may change the limits, and serves the line.
-func (b *Bucket[R]) Locked(f func(now time.Duration)) {
+func (b *Bucket) Locked(f func(now time.Duration)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.Now()
@@ -133,7 +109,7 @@ func (b *Bucket[R]) Locked(f func(now time.Duration)) {
 }
 
 // Put adds n tokens, up to the capacity.
-func (b *Bucket[R]) Put(n float64) {
+func (b *Bucket) Put(n float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.put(b.Now(), n)
@@ -141,7 +117,7 @@ func (b *Bucket[R]) Put(n float64) {
 
 // SetRate changes the rate and the capacity at the time now. Tokens up to then are
 // added at the old rate, and those above the new capacity are dropped.
-func (b *Bucket[R]) SetRate(now time.Duration, rate, capacity float64) {
+func (b *Bucket) SetRate(now time.Duration, rate, capacity float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.setRate(now, rate, capacity)
@@ -149,7 +125,7 @@ func (b *Bucket[R]) SetRate(now time.Duration, rate, capacity float64) {
 
 // TakeLost returns how many tokens were lost since the last call because the
 // bucket was full.
-func (b *Bucket[R]) TakeLost() float64 {
+func (b *Bucket) TakeLost() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.advance(b.Now())
@@ -159,7 +135,7 @@ func (b *Bucket[R]) TakeLost() float64 {
 }
 
 // Tokens returns the number of tokens, at most the capacity.
-func (b *Bucket[R]) Tokens() float64 {
+func (b *Bucket) Tokens() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return min(b.tokensAt(b.Now())+slack, b.capacity)
@@ -167,22 +143,21 @@ func (b *Bucket[R]) Tokens() float64 {
 
 // Line returns how many callers wait, and how long a new caller would wait for n
 // tokens at the present rate, at most 146 years.
-func (b *Bucket[R]) Line(n float64) (waiting int, expected time.Duration) {
+func (b *Bucket) Line(n float64) (waiting int, expected time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var none R
-	return b.line.Len(), b.expectedWait(b.Now(), n, none)
+	return b.line.Len(), b.expectedWait(b.Now(), n, announced.Request{})
 }
 
 // take takes n tokens and reports true if there are enough and nobody waits.
 // take requires that b.mu is held.
-func (b *Bucket[R]) take(now time.Duration, n float64, req R) (sent time.Duration, ok bool) {
+func (b *Bucket) take(now time.Duration, n float64, req announced.Request) (sent time.Duration, ok bool) {
 	tokens := b.tokensAt(now)
 	if !b.overtakes(req) || !b.unpaced && tokens < n-slack {
 		return 0, false
 	}
 	if sent = now; b.limits != nil {
-		var held Set
+		var held announced.Set
 		if sent, held = b.limits.Take(now, req); held != 0 {
 			return 0, false
 		}
@@ -195,7 +170,7 @@ func (b *Bucket[R]) take(now time.Duration, n float64, req R) (sent time.Duratio
 
 // spend takes n tokens, of which rounding may have lost a part.
 // spend requires that b.mu is held.
-func (b *Bucket[R]) spend(now time.Duration, n float64) {
+func (b *Bucket) spend(now time.Duration, n float64) {
 	b.tokens = max(b.tokens-n, 0)
 	if b.slotted {
 		b.dropSlots(now, int(n))
@@ -204,7 +179,7 @@ func (b *Bucket[R]) spend(now time.Duration, n float64) {
 
 // put adds n tokens, up to the capacity, and serves the line.
 // put requires that b.mu is held.
-func (b *Bucket[R]) put(now time.Duration, n float64) {
+func (b *Bucket) put(now time.Duration, n float64) {
 	b.advance(now)
 	b.tokens = min(b.tokens+n, b.capacity)
 	b.serve(now)
@@ -212,7 +187,7 @@ func (b *Bucket[R]) put(now time.Duration, n float64) {
 
 // setRate changes the rate and the capacity, and serves the line.
 // setRate requires that b.mu is held.
-func (b *Bucket[R]) setRate(now time.Duration, rate, capacity float64) {
+func (b *Bucket) setRate(now time.Duration, rate, capacity float64) {
 	b.advance(now)
 	b.rate, b.capacity = rate, capacity
 	b.tokens = min(b.tokens, capacity)
@@ -221,7 +196,7 @@ func (b *Bucket[R]) setRate(now time.Duration, rate, capacity float64) {
 
 // advance adds the tokens up to now.
 // advance requires that b.mu is held.
-func (b *Bucket[R]) advance(now time.Duration) {
+func (b *Bucket) advance(now time.Duration) {
 	tokens := b.tokensAt(now)
 	b.lose(now, tokens)
 	b.tokens, b.at = tokens, max(b.at, now)
@@ -229,7 +204,7 @@ func (b *Bucket[R]) advance(now time.Duration) {
 
 // lose counts the tokens that were lost up to now, when tokens are left.
 // lose requires that b.mu is held.
-func (b *Bucket[R]) lose(now time.Duration, tokens float64) {
+func (b *Bucket) lose(now time.Duration, tokens float64) {
 	if now > b.at && !b.slotted {
 		b.lost += max(b.tokens+(now-b.at).Seconds()*b.rate-tokens, 0)
 	}
@@ -242,7 +217,7 @@ func (b *Bucket[R]) lose(now time.Duration, tokens float64) {
 // While a caller waits, the tokens may exceed the capacity by those of maxLate:
 // they were added while the timer was late, and belong to the line. Otherwise, with
 // a capacity of 1, the timer's delay would lengthen every wait.
-func (b *Bucket[R]) tokensAt(now time.Duration) float64 {
+func (b *Bucket) tokensAt(now time.Duration) float64 {
 	if b.slotted {
 		return float64(b.readySlots(now))
 	}
@@ -259,7 +234,7 @@ func (b *Bucket[R]) tokensAt(now time.Duration) float64 {
 // expectedWait returns how long a caller that arrives at now would wait for n
 // tokens, after the line, at the present rate. expectedWait requires that b.mu is
 // held and does not mutate b.
-func (b *Bucket[R]) expectedWait(now time.Duration, n float64, req R) time.Duration {
+func (b *Bucket) expectedWait(now time.Duration, n float64, req announced.Request) time.Duration {
 	expected := time.Duration(0)
 	if b.limits != nil {
 		expected = b.limits.Wait(now, b.before(req), req)
@@ -273,7 +248,7 @@ func (b *Bucket[R]) expectedWait(now time.Duration, n float64, req R) time.Durat
 
 // until returns the time until there are n tokens. It requires that b.mu is held
 // and does not mutate b.
-func (b *Bucket[R]) until(now time.Duration, n float64) time.Duration {
+func (b *Bucket) until(now time.Duration, n float64) time.Duration {
 	if b.slotted {
 		return b.untilSlot(now, int(n))
 	}
@@ -282,7 +257,7 @@ func (b *Bucket[R]) until(now time.Duration, n float64) time.Duration {
 
 // durationFor returns how long it takes to add that many tokens, at most clockEnd.
 // It requires that b.mu is held and does not mutate b.
-func (b *Bucket[R]) durationFor(tokens float64) time.Duration {
+func (b *Bucket) durationFor(tokens float64) time.Duration {
 	// Less than a thousandth of a nanosecond is rounding.
 	d := math.Ceil(tokens/b.rate*1e9 - 1e-3)
 	if !(d < float64(clockEnd)) { // NaN too

@@ -39,7 +39,7 @@ func TestPutAndSetRate(t *testing.T) {
 
 func TestAskingOftenAddsNoRounding(t *testing.T) {
 	for _, rate := range []float64{1e-6, 3e-5, 1e-4} { // a float64 near 500 has steps of 5.7e-14
-		b := &Bucket[announced.Request]{rate: rate, capacity: 1000, tokens: 500}
+		b := &Bucket{rate: rate, capacity: 1000, tokens: 500}
 		for now := range 2_000_000 * time.Nanosecond {
 			b.take(now, 501, announced.Request{})
 		}
@@ -132,7 +132,7 @@ func TestExpectedWaitHasBounds(t *testing.T) {
 			}
 		}
 	}
-	if got := (&Bucket[announced.Request]{rate: 1e-9, capacity: 1, tokens: 1 - slack/2}).expectedWait(0, 1, announced.Request{}); got != 0 {
+	if got := (&Bucket{rate: 1e-9, capacity: 1, tokens: 1 - slack/2}).expectedWait(0, 1, announced.Request{}); got != 0 {
 		t.Errorf("for what Take takes because of rounding: %v, want 0", got)
 	}
 	if got := newEmpty(1e-300, 1).expectedWait(0, 1, announced.Request{}); got != clockEnd {
@@ -198,7 +198,7 @@ func TestTakeLost(t *testing.T) {
 }
 
 func TestNoAllocationsWithoutAWait(t *testing.T) {
-	b := New[announced.Request](time.Now(), 1e9, 1e9)
+	b := New(time.Now(), 1e9, 1e9)
 	ctx := t.Context()
 	for name, f := range map[string]func(){
 		"Take":            func() { b.Take(1) },

@@ -13,15 +13,15 @@ import (
 )
 
 // newEmpty returns a bucket without tokens.
-func newEmpty(rate, capacity float64) *Bucket[announced.Request] {
-	b := New[announced.Request](time.Now(), rate, capacity)
+func newEmpty(rate, capacity float64) *Bucket {
+	b := New(time.Now(), rate, capacity)
 	b.tokens = 0
 	return b
 }
 
 // mustJoin returns the last place in line for n tokens, which must not be
 // available.
-func mustJoin(t testing.TB, b *Bucket[announced.Request], n float64) *waiter[announced.Request] {
+func mustJoin(t testing.TB, b *Bucket, n float64) *waiter {
 	t.Helper()
 	w, _, ok := b.takeOrJoin(n, announced.Request{}, 0, false)
 	if !ok || w == nil {
@@ -30,7 +30,7 @@ func mustJoin(t testing.TB, b *Bucket[announced.Request], n float64) *waiter[ann
 	return w
 }
 
-func (w *waiter[R]) isGranted() bool {
+func (w *waiter) isGranted() bool {
 	select {
 	case <-w.granted:
 		return true
@@ -39,15 +39,43 @@ func (w *waiter[R]) isGranted() bool {
 	}
 }
 
+// An announcing bucket waits for what a service announces.
+type announcing struct {
+	*Bucket
+	ledger *announced.Ledger
+}
+
+func newAnnouncing(rate, capacity float64, paced bool) announcing {
+	a := announcing{New(time.Now(), rate, capacity), announced.New(0)}
+	a.Limit(a.ledger, paced)
+	return a
+}
+
+// hear is a success that announces a limit, for the request that was sent at
+// sent.
+func (a announcing) hear(sent time.Duration, limit announced.Limit) {
+	a.Locked(func(now time.Duration) {
+		a.ledger.Announce(now, sent, announced.Answer{Limits: []announced.Limit{limit}})
+		a.ledger.Settle(sent, true)
+	})
+}
+
+// costing returns a request that costs so many units of a limit.
+func costing(name string, units float64) announced.Request {
+	c := &announced.Costs{Names: []string{name}}
+	c.Values[0] = units
+	return announced.Request{Costs: c}
+}
+
 // late makes the bucket's clock jump, and its timer run late by as much.
-func (b *Bucket[R]) late(by time.Duration) {
+func (b *Bucket) late(by time.Duration) {
 	b.start = b.start.Add(-by)
 	b.fire()
 }
 
 // wantIdle fails the test if b has waiters or a timer. It must be called in a
 // bubble.
-func wantIdle(t testing.TB, b *Bucket[announced.Request]) {
+func wantIdle(t testing.TB, b *Bucket) {
 	t.Helper()
 	synctest.Wait()
 	b.mu.Lock()
@@ -71,7 +99,7 @@ func end(id int, at time.Duration, err error) waittest.End {
 }
 
 // join starts a caller that waits for n tokens.
-func join(ctx context.Context, q *waittest.Queue, b *Bucket[announced.Request], id int, n float64) {
+func join(ctx context.Context, q *waittest.Queue, b *Bucket, id int, n float64) {
 	q.Join(id, func() error { return b.Wait(ctx, n) })
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"example.com/awsretry/internal/announced"
 )
 
 // A TooLongError is the error of a wait that did not begin.
@@ -23,17 +25,16 @@ func (e *TooLongError) Error() string {
 // If the wait is not expected to end before ctx's deadline, Wait returns a
 // [*TooLongError] at once. If ctx ends first, Wait returns its cause and takes
 // nothing.
-func (b *Bucket[R]) Wait(ctx context.Context, n float64) error {
-	var none R
-	_, err := b.WaitFor(ctx, n, none, 0, false)
+func (b *Bucket) Wait(ctx context.Context, n float64) error {
+	_, err := b.WaitFor(ctx, n, announced.Request{}, 0, false)
 	return err
 }
 
 // WaitFor is Wait for a request. If limited, it also returns a [*TooLongError] for
 // a wait that is expected to be longer than limit. It returns the request's send
 // time.
-func (b *Bucket[R]) WaitFor(
-	ctx context.Context, n float64, req R, limit time.Duration, limited bool,
+func (b *Bucket) WaitFor(
+	ctx context.Context, n float64, req announced.Request, limit time.Duration, limited bool,
 ) (sent time.Duration, err error) {
 	if sent, ok := b.TakeNow(n, req); ok {
 		return sent, nil
@@ -86,7 +87,7 @@ func (b *Bucket[R]) WaitFor(
 
 // trip returns how long a request takes, and whether the wait in line depends on
 // what a service announces.
-func (b *Bucket[R]) trip() (trip time.Duration, bounded bool) {
+func (b *Bucket) trip() (trip time.Duration, bounded bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.limits == nil {
@@ -97,7 +98,7 @@ func (b *Bucket[R]) trip() (trip time.Duration, bounded bool) {
 
 // giveUp gives up w's place in line unless w has been granted its tokens. It
 // returns how much longer w would have waited.
-func (b *Bucket[R]) giveUp(w *waiter[R]) (expected time.Duration, gone bool) {
+func (b *Bucket) giveUp(w *waiter) (expected time.Duration, gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
@@ -113,9 +114,9 @@ func (b *Bucket[R]) giveUp(w *waiter[R]) (expected time.Duration, gone bool) {
 }
 
 // A waiter is a place in line.
-type waiter[R any] struct {
+type waiter struct {
 	n       float64
-	req     R
+	req     announced.Request
 	sent    time.Duration // send time; written before granted is closed
 	place   *list.Element // guarded by the bucket's mutex
 	granted chan struct{} // closed when the waiter has its tokens, with the bucket's mutex held
@@ -123,13 +124,13 @@ type waiter[R any] struct {
 
 // takeOrJoin takes n tokens or takes the last place in line. If the expected
 // wait exceeds the limit, it does neither, and returns that wait and false.
-func (b *Bucket[R]) takeOrJoin(
-	n float64, req R, limit time.Duration, limited bool,
-) (w *waiter[R], expected time.Duration, ok bool) {
+func (b *Bucket) takeOrJoin(
+	n float64, req announced.Request, limit time.Duration, limited bool,
+) (w *waiter, expected time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.Now()
-	w = &waiter[R]{n: n, req: req, granted: make(chan struct{})}
+	w = &waiter{n: n, req: req, granted: make(chan struct{})}
 	if w.sent, ok = b.take(now, n, req); ok {
 		close(w.granted)
 		return w, 0, true
@@ -148,7 +149,7 @@ func (b *Bucket[R]) takeOrJoin(
 
 // leave gives up w's place in line. If w was granted its tokens meanwhile, they
 // go to the line and then to the bucket.
-func (b *Bucket[R]) leave(w *waiter[R]) {
+func (b *Bucket) leave(w *waiter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.Now()
@@ -168,7 +169,7 @@ func (b *Bucket[R]) leave(w *waiter[R]) {
 
 // remove removes w from the line.
 // remove requires that b.mu is held.
-func (b *Bucket[R]) remove(w *waiter[R]) {
+func (b *Bucket) remove(w *waiter) {
 	b.line.Remove(w.place)
 	b.queued -= w.n
 	if b.line.Len() == 0 {
@@ -179,7 +180,7 @@ func (b *Bucket[R]) remove(w *waiter[R]) {
 
 // overtakes reports whether nobody in line waits for what a request needs.
 // overtakes requires that b.mu is held.
-func (b *Bucket[R]) overtakes(req R) bool {
+func (b *Bucket) overtakes(req announced.Request) bool {
 	if b.line.Len() > 0 {
 		for range b.before(req) {
 			return false
@@ -190,14 +191,14 @@ func (b *Bucket[R]) overtakes(req R) bool {
 
 // before returns the requests in line that req must not overtake: with limits,
 // those that wait for one of its limits. before requires that b.mu is held.
-func (b *Bucket[R]) before(req R) iter.Seq[R] {
-	return func(yield func(R) bool) {
-		limits := Set(0)
+func (b *Bucket) before(req announced.Request) iter.Seq[announced.Request] {
+	return func(yield func(announced.Request) bool) {
+		limits := announced.Set(0)
 		if b.limits != nil {
 			limits = b.limits.Of(req)
 		}
 		for e := b.line.Front(); e != nil; e = e.Next() {
-			w := e.Value.(*waiter[R])
+			w := e.Value.(*waiter)
 			if b.limits != nil && b.limits.Of(w.req)&limits == 0 {
 				continue
 			}
@@ -208,18 +209,15 @@ func (b *Bucket[R]) before(req R) iter.Seq[R] {
 	}
 }
 
-// nobody is a line without requests.
-func nobody[R any](func(R) bool) {}
-
 // serve wakes the callers at the front of the line whose tokens are available. It
 // wakes nobody else, so that a token costs the same however long the line is. A
 // caller that waits for a limit does not hold up others that do not need it. serve
 // requires that b.mu is held and that the tokens up to now have been added.
-func (b *Bucket[R]) serve(now time.Duration) {
-	wait, held := clockEnd, Set(0)
+func (b *Bucket) serve(now time.Duration) {
+	wait, held := clockEnd, announced.Set(0)
 	b.awaited = 0
-	for e := b.line.Front(); e != nil && held != ^Set(0); {
-		w := e.Value.(*waiter[R])
+	for e := b.line.Front(); e != nil && held != ^announced.Set(0); {
+		w := e.Value.(*waiter)
 		e = e.Next()
 		if !b.unpaced && b.tokens < w.n-slack {
 			if d := b.until(now, w.n); d < wait {
@@ -233,9 +231,9 @@ func (b *Bucket[R]) serve(now time.Duration) {
 				held |= limits // later callers must not overtake w either
 				continue
 			}
-			var refused Set
+			var refused announced.Set
 			if w.sent, refused = b.limits.Take(now, w.req); refused != 0 {
-				wait = min(wait, b.limits.Wait(now, nobody[R], w.req))
+				wait = min(wait, b.limits.Wait(now, announced.Nobody, w.req))
 				held |= limits
 				continue
 			}
@@ -253,7 +251,7 @@ func (b *Bucket[R]) serve(now time.Duration) {
 }
 
 // setTimer sets the timer for the next in line. setTimer requires that b.mu is held.
-func (b *Bucket[R]) setTimer(now, wait time.Duration) {
+func (b *Bucket) setTimer(now, wait time.Duration) {
 	d := max(wait, 1)
 	b.due = now + d
 	if b.timer == nil {
@@ -265,7 +263,7 @@ func (b *Bucket[R]) setTimer(now, wait time.Duration) {
 
 // fire serves the line when the timer runs. A timer that was stopped or reset
 // just as it ran changes nothing: the line is empty, or not due.
-func (b *Bucket[R]) fire() {
+func (b *Bucket) fire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.line.Len() == 0 {

@@ -197,7 +197,7 @@ func TestNoBurstAfterAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const capacity, rate, callers = 100, 100, 2000
 		b := newEmpty(rate, capacity)
-		line := make([]*waiter[announced.Request], callers)
+		line := make([]*waiter, callers)
 		for i := range line {
 			line[i] = mustJoin(t, b, 1)
 		}
@@ -241,22 +241,20 @@ func TestPanicOfContextLeavesNothingBehind(t *testing.T) {
 // ledger took.
 func TestLeaveGivesBackToTheLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New[announced.Request](time.Now(), 0, 0)
-		l := announced.New(0)
-		b.Limit(l, false)
+		b := newAnnouncing(0, 0, false)
 		says := func(remaining float64) {
 			b.Locked(func(now time.Duration) {
-				l.Announce(now, now, announced.Answer{Limits: []announced.Limit{{Quota: 100, Remaining: remaining, Reset: time.Minute}}})
+				b.ledger.Announce(now, now, announced.Answer{Limits: []announced.Limit{
+					{Quota: 100, Remaining: remaining, Reset: time.Minute},
+				}})
 			})
 		}
 		left := func() (remaining float64) {
-			b.Locked(func(now time.Duration) { remaining = l.State(now)[0].Remaining })
+			b.Locked(func(now time.Duration) { remaining = b.ledger.State(now)[0].Remaining })
 			return remaining
 		}
 		says(0)
-		costs := &announced.Costs{Names: []string{""}}
-		costs.Values[0] = 1
-		w, _, ok := b.takeOrJoin(1, announced.Request{Costs: costs}, 0, false)
+		w, _, ok := b.takeOrJoin(1, costing("", 1), 0, false)
 		if !ok || w.place == nil {
 			t.Fatal("it does not wait")
 		}
@@ -270,9 +268,7 @@ func TestLeaveGivesBackToTheLedger(t *testing.T) {
 		if got := left(); got != 90 {
 			t.Errorf("left %v, want 90", got)
 		}
-		if n, _ := b.Line(1); n != 0 || b.timer != nil {
-			t.Errorf("%d wait; timer %v", n, b.timer)
-		}
+		wantIdle(t, b.Bucket)
 	})
 }
 
@@ -280,7 +276,7 @@ func TestLeaveGivesBackToTheLedger(t *testing.T) {
 func TestSlots(t *testing.T) {
 	const ms = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
-		b := New[announced.Request](time.Now(), 100, 50)
+		b := New(time.Now(), 100, 50)
 		b.AddSlots(Slots{At: 100 * ms, Every: 10 * ms, N: 3})
 		b.AddSlots(Slots{At: 200 * ms, Every: 50 * ms, N: 2})
 		check := func(ahead int, take bool, expected time.Duration) {
@@ -330,104 +326,63 @@ func TestSlots(t *testing.T) {
 }
 
 // A caller that waits for a limit does not hold up others that do not need it.
-// Callers that need it are served in order.
+// Callers that need it are served in order. The timer of such a caller adds no
+// tokens for later callers that wait for tokens.
 func TestLineOfTwoResources(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := New[announced.Request](time.Now(), 0, 0)
-		l := announced.New(0)
-		b.Limit(l, false)
-		core, log := announced.RouteOf("GET", "/repos"), announced.RouteOf("GET", "/log")
-		answer := func(route announced.Route, name string, remaining float64) {
-			sent, ok := b.TakeNow(1, announced.Request{Route: route})
-			if !ok {
-				t.Fatal(name, "is not sent")
-			}
-			b.Locked(func(now time.Duration) {
-				l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{
-					{Name: name, Quota: 100, Remaining: remaining, Reset: 10 * time.Second},
-				}})
-				l.Settle(sent, true)
+	const s = time.Second
+	core, log := announced.Request{Route: announced.RouteOf("GET", "/repos")}, announced.Request{Route: announced.RouteOf("GET", "/log")}
+	for _, tt := range []struct {
+		name           string
+		rate, capacity float64
+		reset          time.Duration // of the limit of log
+		line           []announced.Request
+		want           ends
+	}{
+		{"no tokens", 0, 0, 10 * s, []announced.Request{log, core, log, core},
+			ends{end(1, 0, nil), end(3, 0, nil), end(0, 11*s, nil), end(2, 12*s, nil)}},
+		{"a token in 10 s", .1, 1, 15 * s, []announced.Request{log, core, core, core},
+			ends{end(1, 10*s, nil), end(0, 20*s, nil), end(2, 30*s, nil), end(3, 40*s, nil)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newAnnouncing(tt.rate, tt.capacity, tt.rate > 0)
+				wait := func(r announced.Request) (time.Duration, error) { return b.WaitFor(t.Context(), 1, r, 0, false) }
+				for _, r := range []announced.Request{core, log} {
+					sent, err := wait(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					limit := announced.Limit{Name: "core", Quota: 100, Remaining: 90, Reset: time.Hour}
+					if r == log {
+						limit = announced.Limit{Name: "log", Quota: 100, Reset: tt.reset}
+					}
+					b.hear(sent, limit)
+				}
+				q := waittest.NewQueue()
+				for id, r := range tt.line {
+					q.Join(id, func() error { _, err := wait(r); return err })
+				}
+				got := q.Wait()
+				for i := range got {
+					got[i].At = got[i].At.Round(s)
+				}
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("got  %v\nwant %v", got, tt.want)
+				}
 			})
-		}
-		answer(core, "core", 90)
-		answer(log, "log", 0)
-		q := waittest.NewQueue()
-		for id, route := range []announced.Route{log, core, log, core} {
-			q.Join(id, func() error {
-				_, err := b.WaitFor(t.Context(), 1, announced.Request{Route: route}, 0, false)
-				return err
-			})
-		}
-		got := q.Wait()
-		var order []int
-		for _, e := range got {
-			order = append(order, e.ID)
-		}
-		if !slices.Equal(order, []int{1, 3, 0, 2}) || got[1].At != 0 || got[2].At.Truncate(time.Second) != 11*time.Second {
-			t.Errorf("served %v", got)
-		}
-	})
-}
-
-// The timer of a caller that waits for a limit adds no tokens for later callers
-// that wait for tokens.
-func TestPacedLineOfTwoResources(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := New[announced.Request](time.Now(), .1, 1)
-		l := announced.New(0)
-		b.Limit(l, true)
-		core, log := announced.Request{Route: announced.RouteOf("GET", "/repos")}, announced.Request{Route: announced.RouteOf("GET", "/log")}
-		for _, r := range []announced.Request{core, log} {
-			sent, err := b.WaitFor(t.Context(), 1, r, 0, false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			limit := announced.Limit{Name: "core", Quota: 100, Remaining: 90, Reset: time.Hour}
-			if r == log {
-				limit.Name, limit.Remaining, limit.Reset = "log", 0, 15*time.Second
-			}
-			b.Locked(func(now time.Duration) {
-				l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{limit}})
-				l.Settle(sent, true)
-			})
-		}
-		q := waittest.NewQueue()
-		for id, r := range []announced.Request{log, core, core, core} {
-			q.Join(id, func() error {
-				_, err := b.WaitFor(t.Context(), 1, r, 0, false)
-				return err
-			})
-		}
-		var at []time.Duration
-		for _, e := range q.Wait() {
-			at = append(at, e.At.Round(time.Millisecond))
-		}
-		if want := []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second, 40 * time.Second}; !slices.Equal(at, want) {
-			t.Errorf("served after %v, want %v", at, want)
-		}
-	})
+		})
+	}
 }
 
 // A caller's expected wait includes the known costs of those before it.
 func TestExpectedWaitAfterKnownCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New[announced.Request](time.Now(), 0, 0)
-		l := announced.New(0)
-		b.Limit(l, false)
-		costs := func(units float64) announced.Request {
-			c := &announced.Costs{Names: []string{"tokens"}}
-			c.Values[0] = units
-			return announced.Request{Costs: c}
-		}
+		b := newAnnouncing(0, 0, false)
+		costs := func(units float64) announced.Request { return costing("tokens", units) }
 		sent, _ := b.TakeNow(1, costs(1))
-		b.Locked(func(now time.Duration) {
-			l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{
-				{Name: "tokens", Quota: 1000, Remaining: 0, Reset: 100 * time.Second, Refills: true},
-			}})
-			l.Settle(sent, true)
-		})
+		b.hear(sent, announced.Limit{Name: "tokens", Quota: 1000, Remaining: 0, Reset: 100 * time.Second, Refills: true})
 		for _, units := range []float64{100, 300} { // at most ten are added in a second, of which .8 are used
-			mustJoin(t, b, 1).req = costs(units)
+			mustJoin(t, b.Bucket, 1).req = costs(units)
 		}
 		b.mu.Lock()
 		wait := b.expectedWait(b.Now(), 1, costs(100))
@@ -446,36 +401,27 @@ func TestExpectedWaitAfterKnownCosts(t *testing.T) {
 // deadline leaves room for a response.
 func TestLimitOfAWaitForALedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New[announced.Request](time.Now(), 0, 0)
-		l := announced.New(0)
-		b.Limit(l, false)
-		says := func(sent time.Duration, reset time.Duration) {
-			b.Locked(func(now time.Duration) {
-				l.Announce(now, sent, announced.Answer{Limits: []announced.Limit{{Quota: 100, Reset: reset}}})
-				l.Settle(sent, true)
-			})
-		}
+		b := newAnnouncing(0, 0, false)
+		says := func(sent, reset time.Duration) { b.hear(sent, announced.Limit{Quota: 100, Reset: reset}) }
 		sent, _ := b.TakeNow(1, announced.Request{})
 		time.Sleep(time.Second)
 		says(sent, 10*time.Second)
-		wait := func(limit time.Duration, limited bool, deadline time.Duration) (time.Duration, error) {
-			ctx, start := t.Context(), time.Now()
-			if deadline > 0 {
-				c, cancel := context.WithTimeout(ctx, deadline)
-				defer cancel()
-				ctx = c
-			}
-			_, err := b.WaitFor(ctx, 1, announced.Request{}, limit, limited)
+		wait := func(ctx context.Context, limit time.Duration) (time.Duration, error) {
+			start := time.Now()
+			_, err := b.WaitFor(ctx, 1, announced.Request{}, limit, limit > 0)
 			return time.Since(start), err
 		}
+		soon, cancel := context.WithTimeout(t.Context(), 11*time.Second)
+		defer cancel()
 		var tooLong *TooLongError
-		if took, err := wait(0, false, 11*time.Second); took != 0 || !errors.As(err, &tooLong) {
+		if took, err := wait(soon, 0); took != 0 || !errors.As(err, &tooLong) {
 			t.Errorf("a response would come after the deadline: %v, %v", took, err)
 		}
 		time.AfterFunc(5*time.Second, func() { says(b.Now(), 50*time.Second) })
-		if took, err := wait(12*time.Second, true, 0); took < 12*time.Second || took > 13*time.Second || !errors.As(err, &tooLong) {
+		took, err := wait(t.Context(), 12*time.Second)
+		if took < 12*time.Second || took > 13*time.Second || !errors.As(err, &tooLong) {
 			t.Errorf("%v, %v", took, err)
 		}
-		wantIdle(t, b)
+		wantIdle(t, b.Bucket)
 	})
 }

@@ -16,11 +16,11 @@ import (
 // The zero Pool has no tokens. A Pool is safe for concurrent use.
 type Pool struct {
 	capacity int
-	size     func() int        // the present capacity, at most capacity; nil: capacity
-	tokens   atomic.Int64      // those above size do not count; unused if refill is set
-	refill   *Bucket[struct{}] // nil if tokens are not refilled over time
-	lent     atomic.Int64      // loans that have not ended
-	waiting  atomic.Int64      // in line; written with mu held
+	size     func() int   // the present capacity, at most capacity; nil: capacity
+	tokens   atomic.Int64 // those above size do not count; unused if refill is set
+	refill   *Bucket      // nil if tokens are not refilled over time
+	lent     atomic.Int64 // loans that have not ended
+	waiting  atomic.Int64 // in line; written with mu held
 
 	mu    sync.Mutex // guards the fields below
 	line  []*borrower
@@ -40,7 +40,7 @@ type borrower struct {
 func NewPool(capacity int, perSecond float64, size func() int) *Pool {
 	p := &Pool{capacity: capacity, size: size}
 	if perSecond > 0 {
-		p.refill = New[struct{}](time.Now(), perSecond, float64(capacity))
+		p.refill = New(time.Now(), perSecond, float64(capacity))
 	}
 	p.tokens.Store(int64(p.Size()))
 	return p

@@ -7,8 +7,6 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
-
-	"example.com/awsretry/internal/recent"
 )
 
 // ErrQuotaExceeded is returned when there are too few tokens for a retry. It is the
@@ -36,9 +34,9 @@ type QuotaConfig struct {
 type Quota struct {
 	config    QuotaConfig
 	unlimited bool
-	calls     *recent.Counter // of the last minute; nil without Share
-	seen      *atomic.Int64   // calls since TakeSeen; nil except for a Part
-	pool      *Pool           // nil in the zero Quota
+	calls     *counter      // of the last minute; nil without Share
+	seen      *atomic.Int64 // calls since TakeSeen; nil except for a Part
+	pool      *Pool         // nil in the zero Quota
 }
 
 // NewQuota returns a full bucket. c must be valid.
@@ -49,7 +47,7 @@ func NewQuota(c QuotaConfig) *Quota {
 	}
 	var size func() int
 	if c.Share > 0 && !c.Part {
-		q.calls, size = recent.New(), q.sizeForCalls
+		q.calls, size = newCounter(), q.sizeForCalls
 	}
 	q.pool = NewPool(q.config.Capacity, c.PerSecond, size)
 	if c.Part {
@@ -61,7 +59,7 @@ func NewQuota(c QuotaConfig) *Quota {
 
 // sizeForCalls returns the capacity with Share.
 func (q *Quota) sizeForCalls() int {
-	calls := max(q.config.Share*float64(q.calls.Count()), 1)
+	calls := max(q.config.Share*float64(q.calls.count()), 1)
 	return int(min(calls*float64(q.config.PerCall), float64(q.config.Capacity)))
 }
 
@@ -69,7 +67,7 @@ func (q *Quota) sizeForCalls() int {
 func (q *Quota) SawCall() {
 	switch {
 	case q.calls != nil:
-		q.calls.Add()
+		q.calls.add()
 	case q.seen != nil:
 		q.seen.Add(1)
 	}

@@ -16,7 +16,7 @@ const slotGrace = 10 * time.Millisecond
 // AddSlots makes callers wait for these slots and those that were added before,
 // instead of tokens. Until ClearSlots, further slots are expected at the bucket's
 // rate.
-func (b *Bucket[R]) AddSlots(s Slots) {
+func (b *Bucket) AddSlots(s Slots) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.Now()
@@ -30,7 +30,7 @@ func (b *Bucket[R]) AddSlots(s Slots) {
 }
 
 // ClearSlots makes callers wait for tokens again. The bucket is then empty.
-func (b *Bucket[R]) ClearSlots() {
+func (b *Bucket) ClearSlots() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.slotted {
@@ -42,7 +42,7 @@ func (b *Bucket[R]) ClearSlots() {
 }
 
 // Ahead returns how many slots can still be used, if callers wait for them.
-func (b *Bucket[R]) Ahead() (n int, slotted bool) {
+func (b *Bucket) Ahead() (n int, slotted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dropSlots(b.Now(), 0)
@@ -67,7 +67,7 @@ func (s Slots) without(n int) Slots {
 
 // readySlots returns how many slots can be used at now. It requires that b.mu is
 // held.
-func (b *Bucket[R]) readySlots(now time.Duration) (n int) {
+func (b *Bucket) readySlots(now time.Duration) (n int) {
 	for _, s := range b.slots {
 		n += s.due(now) - s.due(now-slotGrace)
 	}
@@ -76,7 +76,7 @@ func (b *Bucket[R]) readySlots(now time.Duration) (n int) {
 
 // dropSlots drops the slots that can no longer be used, and the next n. It
 // requires that b.mu is held.
-func (b *Bucket[R]) dropSlots(now time.Duration, n int) {
+func (b *Bucket) dropSlots(now time.Duration, n int) {
 	for len(b.slots) > 0 {
 		first := &b.slots[0]
 		*first = first.without(first.due(now - slotGrace))
@@ -91,7 +91,7 @@ func (b *Bucket[R]) dropSlots(now time.Duration, n int) {
 
 // untilSlot returns the time from now to the n-th slot that can be used, counted
 // from 1. It requires that b.mu is held and does not mutate b.
-func (b *Bucket[R]) untilSlot(now time.Duration, n int) time.Duration {
+func (b *Bucket) untilSlot(now time.Duration, n int) time.Duration {
 	last := now
 	for _, s := range b.slots {
 		s = s.without(s.due(now - slotGrace))

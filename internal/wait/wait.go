@@ -1,4 +1,5 @@
-// Package wait waits with a limit.
+// Package wait has the waits of a call: with the limit that its caller sets, and with
+// others.
 package wait
 
 import (

@@ -27,16 +27,9 @@ func (l label) touches(o label) bool {
 	return l.Min.X < o.Max.X && o.Min.X < l.Max.X && l.Min.Y < o.Max.Y && o.Min.Y < l.Max.Y
 }
 
-// A path is the area that a path element covers.
-type path struct {
-	fill string
-	vg.Rectangle
-}
-
 // A drawing is what an SVG shows, with the origin at its lower left.
 type drawing struct {
 	labels   []label
-	paths    []path
 	elements map[string]int
 }
 
@@ -74,10 +67,7 @@ func parsed(t *testing.T, canvas *vgsvg.Canvas) drawing {
 		for _, a := range element.Attr {
 			has[a.Name.Local] = a.Value
 		}
-		switch element.Name.Local {
-		case "path":
-			d.paths = append(d.paths, newPath(t, has))
-		case "text":
+		if element.Name.Local == "text" {
 			var text string
 			if err := decoder.DecodeElement(&text, &element); err != nil {
 				t.Fatal(err)
@@ -94,16 +84,6 @@ func (d drawing) texts() map[string]int {
 		count[l.text]++
 	}
 	return count
-}
-
-// shaded returns how many events are shaded, with the one in the legend.
-func (d drawing) shaded() (n int) {
-	for _, p := range d.paths {
-		if p.fill == "#F1ECDF" {
-			n++
-		}
-	}
-	return n
 }
 
 // newLabel returns the label of a text element.
@@ -132,24 +112,6 @@ func newLabel(t *testing.T, has map[string]string, text string) label {
 	}}
 }
 
-// newPath returns what a path element of straight lines covers.
-func newPath(t *testing.T, has map[string]string) path {
-	t.Helper()
-	p := path{fill: property(has, "fill")}
-	first := true
-	for text := range strings.FieldsFuncSeq(has["d"], func(r rune) bool { return strings.ContainsRune("MLZ", r) }) {
-		x, y, _ := strings.Cut(text, ",")
-		at := vg.Point{X: vg.Length(number(t, x)), Y: vg.Length(number(t, y))}
-		if first {
-			p.Rectangle = vg.Rectangle{Min: at, Max: at}
-		}
-		first = false
-		p.Min.X, p.Min.Y = min(p.Min.X, at.X), min(p.Min.Y, at.Y)
-		p.Max.X, p.Max.Y = max(p.Max.X, at.X), max(p.Max.Y, at.Y)
-	}
-	return p
-}
-
 // property returns a value in the style attribute.
 func property(has map[string]string, name string) string {
 	for entry := range strings.SplitSeq(has["style"], ";") {
@@ -167,25 +129,4 @@ func number(t *testing.T, text string) float64 {
 		t.Fatal(err)
 	}
 	return v
-}
-
-// checkPaths fails if a path leaves the page, or if one that is wider than a
-// tick leaves the panels and is neither the page nor in the head.
-func (d drawing) checkPaths(t *testing.T, p *picture, page vg.Rectangle) {
-	t.Helper()
-	const rounding = 0.05
-	left, right := margin+axisWidth, margin+axisWidth+panelWidth // of the panels
-	head := page.Max.Y - margin - p.head.height(inner)
-	for _, path := range d.paths {
-		if path.Min.X < -rounding || path.Max.X > page.Max.X+rounding ||
-			path.Min.Y < -rounding || path.Max.Y > page.Max.Y+rounding {
-			t.Errorf("a path covers %v of a page of %v", path.Rectangle, page)
-		}
-		tick := path.fill != "#F1ECDF" && path.Max.X-path.Min.X <= 3+rounding
-		inside := path.Min.Y >= head || path.fill == "#FFFFFF" || tick ||
-			path.Min.X >= left-rounding && path.Max.X <= right+rounding
-		if !inside {
-			t.Errorf("a path covers %v, the panels are %v to %v", path.Rectangle, left, right)
-		}
-	}
 }

@@ -2,11 +2,15 @@ package chart
 
 import (
 	"bytes"
+	"flag"
 	"image/png"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"example.com/awsretry/simulate/scenario"
 )
@@ -26,6 +30,30 @@ func TestPictures(t *testing.T) {
 	}
 	if texts["virtual time (s)"] == 0 || texts["10"] == 0 || texts["offered load and goodput (1/s)"] != 1 {
 		t.Errorf("the axes have no units: %v", texts)
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden file instead of comparing with it")
+
+// The picture has its curves, shades, colors and ticks where they were when somebody
+// last looked at it.
+func TestGolden(t *testing.T) {
+	const name = "testdata/busy.svg"
+	var b bytes.Buffer
+	if err := Draw(&b, made(busy(2, 1), 300), SVG); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+		t.Errorf("%s to drawn:\n%s", name, diff)
 	}
 }
 

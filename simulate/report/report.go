@@ -25,12 +25,11 @@ var files embed.FS
 type Origin struct {
 	Command string // as it is typed in a shell
 	Version string // of awsretry
-	Record  string // the comparison with a log; "": there was no log
 }
 
 // Write writes the report.
 func Write(w io.Writer, r *simulate.Result, o Origin) error {
-	file, err := scenario.Marshal(r.Scenario, nil)
+	file, err := scenario.Marshal(r.Scenario)
 	if err != nil {
 		return err
 	}

@@ -96,34 +96,13 @@ func Parse(text []byte) (Scenario, error) {
 	return s, joined(faults)
 }
 
-// Marshal returns the file of a scenario. comments has the lines of the comment
-// above each field, by the path of the field, such as clients.rate.
-func Marshal(s Scenario, comments map[string][]string) ([]byte, error) {
-	var root yaml.Node
-	if err := root.Encode(s); err != nil {
-		return nil, fmt.Errorf("simulate: %w", err)
-	}
-	comment(&root, "", comments)
+// Marshal returns the file of a scenario.
+func Marshal(s Scenario) ([]byte, error) {
 	var text bytes.Buffer
 	out := yaml.NewEncoder(&text)
 	out.SetIndent(2)
-	err := out.Encode(&root)
-	return text.Bytes(), err
-}
-
-// comment adds the comments of the fields in a node.
-func comment(n *yaml.Node, path string, comments map[string][]string) {
-	for i, child := range n.Content {
-		switch {
-		case n.Kind == yaml.SequenceNode:
-			field := fmt.Sprintf("%s[%d]", path, i)
-			child.HeadComment = strings.Join(comments[field], "\n")
-			comment(child, field, comments)
-		case i%2 == 1:
-			key := n.Content[i-1]
-			field := strings.TrimPrefix(path+"."+key.Value, ".")
-			key.HeadComment = strings.Join(comments[field], "\n")
-			comment(child, field, comments)
-		}
+	if err := out.Encode(s); err != nil {
+		return nil, fmt.Errorf("simulate: %w", err)
 	}
+	return text.Bytes(), nil
 }

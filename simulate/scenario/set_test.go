@@ -38,7 +38,7 @@ func TestSet(t *testing.T) {
 			}
 			continue
 		}
-		text, _ := Marshal(changed, nil)
+		text, _ := Marshal(changed)
 		if err != nil || !strings.Contains(string(text), tt.has) {
 			t.Errorf("%s=%s: %v\n%s", tt.path, tt.value, err, text)
 		}

@@ -94,7 +94,7 @@ type Setting struct {
 	Limits bool `yaml:"limits,omitempty" json:"limits,omitempty" for:"adaptive, fleet, profile"`
 
 	// LongPoll makes Transport.LongPoll report true for every request. NoSpread
-	// is a negative Transport.RetryAfterSpread. The others are the fields of
+	// is a Transport.RetryAfterSpread of next to nothing. The others are the fields of
 	// those names. Each is an option of the short form.
 	LongPoll        bool `yaml:"long_poll,omitempty" json:"long_poll,omitempty" for:"TRANSPORTS"`
 	ShareRetryAfter bool `yaml:"share_retry_after,omitempty" json:"share_retry_after,omitempty" for:"TRANSPORTS"`

@@ -100,7 +100,7 @@ var stops = map[awsretry.Stop]string{
 	awsretry.StopBody:        "stop: body is gone",
 	awsretry.StopRetryAfter:  "stop: delay too long",
 	awsretry.StopRateLimit:   "stop: rate limited",
-	awsretry.StopOuterRetry:  "stop: caller retries",
+	awsretry.StopOuterRetry:  "stop: outer retry",
 	awsretry.StopDisabled:    "stop: retries are off",
 }
 

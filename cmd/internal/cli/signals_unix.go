@@ -22,12 +22,11 @@ func IgnorePipe() (stop func()) {
 func IsBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
 
 // NotifyHangup returns a copy of parent that ends when the terminal is closed,
-// unless nohup started the process. A second hangup ends the process.
+// unless nohup started the process. More hangups, such as those of the shell and of
+// the system, do nothing until stop is called.
 func NotifyHangup(parent context.Context) (ctx context.Context, stop func()) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return parent, func() {}
 	}
-	ctx, cancel := signal.NotifyContext(parent, syscall.SIGHUP)
-	context.AfterFunc(ctx, cancel)
-	return ctx, cancel
+	return signal.NotifyContext(parent, syscall.SIGHUP)
 }

@@ -50,20 +50,22 @@ func (s Shell) Run(t *testing.T, command cli.Command, args ...string) Result {
 // command.
 func (s Shell) RunContext(ctx context.Context, t *testing.T, command cli.Command, args ...string) Result {
 	t.Helper()
+	return s.RunProgram(ctx, t, program(t, command), args...)
+}
+
+// program returns a program of these commands with the name of the module that is
+// tested.
+func program(t *testing.T, commands ...cli.Command) cli.Program {
+	t.Helper()
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		t.Fatal("the test has no module")
 	}
-	return s.run(ctx, t, cli.Program{Name: path.Base(info.Main.Path), Commands: []cli.Command{command}}, args)
+	return cli.Program{Name: path.Base(info.Main.Path), Commands: commands}
 }
 
 // RunProgram runs a command line of a program.
 func (s Shell) RunProgram(ctx context.Context, t *testing.T, program cli.Program, args ...string) Result {
-	t.Helper()
-	return s.run(ctx, t, program, args)
-}
-
-func (s Shell) run(ctx context.Context, t *testing.T, program cli.Program, args []string) Result {
 	t.Helper()
 	home := t.TempDir() // the command reads no file of this machine
 	var stdout, stderr bytes.Buffer

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,11 +29,7 @@ func (s Shell) Transcript(t *testing.T, name string, vars map[string]string, com
 		s.Env = make(map[string]string)
 	}
 	s.Env["HOME"] = home
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		t.Fatal("the test has no module")
-	}
-	program := cli.Program{Name: path.Base(info.Main.Path), Commands: commands}
+	program := program(t, commands...)
 	before, after := []string{"$HOME", home}, []string{home, "$HOME"}
 	for name, value := range vars {
 		before, after = append(before, "$"+name, value), append(after, value, "$"+name)

@@ -11,13 +11,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 )
 
-// An Output is standard output, a device or a pipe, which is written directly, or
-// a regular file, which Keep replaces.
+// An Output is standard output, a device, a pipe or an open file, which is written
+// directly, or a regular file, which Keep replaces.
 type Output struct {
 	io.Writer
-	opened  *os.File // a device or a pipe; nil: none
+	opened  *os.File // a device, a pipe or an open file; nil: none
 	pending pending  // what Keep replaces path with; nil: nothing
 	path    string
 }
@@ -26,17 +28,16 @@ type Output struct {
 type pending interface {
 	io.Writer
 	Name() string
-	Sync() error
-	Close() error
 	CloseAtomicallyReplace() error
 	Cleanup() error // closes and removes it, unless it has replaced the file
 }
 
-// Stdout returns an Output for standard output.
+// Stdout returns an Output for standard output, or standard error.
 func Stdout(stdout io.Writer) *Output { return &Output{Writer: stdout} }
 
 // Create opens the file at path, or returns [Stdout] for "" and -. It does not
-// change an existing file. It waits for the reader of a named pipe until ctx ends.
+// change an existing file. It waits for the reader of a named pipe until ctx ends. A
+// file that the process has open, such as /dev/stdout, is written where it is open.
 func Create(ctx context.Context, path string, stdout io.Writer) (*Output, error) {
 	if path == "" || path == "-" {
 		return Stdout(stdout), nil
@@ -57,6 +58,15 @@ func Create(ctx context.Context, path string, stdout io.Writer) (*Output, error)
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a directory", path)
 	}
+	switch n, known := descriptor(path); {
+	case known && n == 1:
+		return Stdout(stdout), nil
+	case known && n == 2:
+		return Stdout(os.Stderr), nil
+	case known && info.Mode().IsRegular():
+		f := os.NewFile(uintptr(n), path)
+		return &Output{Writer: f, opened: f}, nil
+	}
 	f, err := OpenContext(ctx, path, os.O_WRONLY) // of a regular file, this checks the permission
 	if err != nil {
 		return nil, err
@@ -73,6 +83,34 @@ func Create(ctx context.Context, path string, stdout io.Writer) (*Output, error)
 		return replace(path, os.TempDir())
 	}
 	return file, err
+}
+
+// descriptor returns the number of the open file that a path leads to by its name:
+// the system would open a regular file again, at its beginning.
+func descriptor(path string) (n int, known bool) {
+	for range 8 { // links
+		path, _ = filepath.Abs(path)
+		switch path {
+		case "/dev/stdout":
+			return 1, true
+		case "/dev/stderr":
+			return 2, true
+		}
+		for _, folder := range []string{"/dev/fd/", "/proc/self/fd/", fmt.Sprintf("/proc/%d/fd/", os.Getpid())} {
+			if number, in := strings.CutPrefix(path, folder); in {
+				n, err := strconv.Atoi(number)
+				return n, err == nil
+			}
+		}
+		target, err := os.Readlink(path)
+		if err != nil {
+			return 0, false
+		}
+		if path, err = linkTarget(path, target); err != nil {
+			return 0, false
+		}
+	}
+	return 0, false
 }
 
 // linkTarget returns where the link at path leads, whose target may not exist.
@@ -101,23 +139,11 @@ func replace(path, tempDir string) (*Output, error) {
 	return &Output{Writer: p, pending: p, path: path}, nil
 }
 
-// IsStdout reports whether f is standard output.
+// IsStdout reports whether f is from [Stdout].
 func (f *Output) IsStdout() bool { return f.opened == nil && f.pending == nil }
 
 // IsReplaced reports whether Keep replaces a regular file.
 func (f *Output) IsReplaced() bool { return f.pending != nil }
-
-// Path returns the path of the file that Keep replaces.
-func (f *Output) Path() string { return f.path }
-
-// Leave ends f, leaves a regular file as it was, and puts the new content into
-// another file in the same folder. Abandon must be called after it.
-func (f *Output) Leave(path string) error {
-	if err := errors.Join(f.pending.Sync(), f.pending.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.pending.Name(), path)
-}
 
 // A LeftError reports that a file could not be replaced, and which file has the
 // new content.

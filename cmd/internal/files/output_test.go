@@ -70,8 +70,15 @@ func TestFile(t *testing.T) {
 				want["out"] = c.want
 			}
 			checkFolder(t, filepath.Dir(path), want)
-			if info, err := os.Stat(path); c.mode != 0 && (err != nil || info.Mode() != c.mode) {
-				t.Errorf("the mode is %v, %v; want %v", info.Mode(), err, c.mode)
+			if c.mode == 0 {
+				return
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Mode() != c.mode {
+				t.Errorf("the mode is %v, want %v", info.Mode(), c.mode)
 			}
 		})
 	}
@@ -137,13 +144,20 @@ func TestLink(t *testing.T) {
 				t.Skip(err)
 			}
 			create(t, "store/old", "old", 0o600)
-			if err := write(t, c.link, "new", (*Output).Keep); (err != nil) != (c.file == "") {
-				t.Errorf("got error %v", err)
-			}
+			err = write(t, c.link, "new", (*Output).Keep)
 			if info, err := os.Lstat(c.link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 				t.Errorf("the link is %v, %v", info, err)
 			}
-			if text, err := os.ReadFile(c.file); c.file != "" && string(text) != "new" {
+			if c.file == "" {
+				if err == nil {
+					t.Error("got no error")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text, err := os.ReadFile(c.file); string(text) != "new" {
 				t.Errorf("%s has %q, %v", c.file, text, err)
 			}
 		})

@@ -58,7 +58,7 @@ func NewListing(ctx context.Context, s term.Streams, asJSON bool, columns []term
 // AddBar adds a progress bar of total steps if there is a terminal for it.
 func (p *Printer) AddBar(total int) {
 	if p.JSON == nil && p.IsTerminal(p.Err) && p.Getenv("TERM") != "dumb" {
-		p.Bar = term.NewBar(p.Err, int64(total))
+		p.Bar = NewBar(p.Err, int64(total))
 	}
 }
 

@@ -7,16 +7,16 @@ import (
 	"os"
 	"syscall"
 
-	"example.com/awsretry"
+	"example.com/awsretry/internal/awsconfig"
 )
 
 // MissingFiles returns a warning for each variable that names a file that does not
 // exist. Source.Resolve treats such a file as empty.
 func MissingFiles(getenv func(string) string) (warnings []string) {
-	config, credentials := awsretry.Source{Getenv: getenv}.Files()
+	config, credentials := awsconfig.Source{Getenv: getenv}.Files()
 	for _, file := range []struct{ variable, path string }{
-		{"AWS_CONFIG_FILE", config},
-		{"AWS_SHARED_CREDENTIALS_FILE", credentials},
+		{"AWS_CONFIG_FILE", config.Path},
+		{"AWS_SHARED_CREDENTIALS_FILE", credentials.Path},
 	} {
 		if getenv(file.variable) == "" {
 			continue

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"example.com/awsretry"
 	"example.com/awsretry/cmd/internal/cli"
+	"example.com/awsretry/internal/awsconfig"
 	"example.com/awsretry/internal/regularfile"
 )
 
@@ -27,8 +27,8 @@ var header = regexp.MustCompile(`^\[\s*(?:profile\s+)?([^\]\s]+)\s*\]`)
 // that cannot be read has none: completion cannot show an error.
 func profiles(getenv func(string) string) []string {
 	names := make(map[string]bool)
-	config, credentials := awsretry.Source{Getenv: getenv}.Files()
-	for _, path := range []string{config, credentials} {
+	config, credentials := awsconfig.Source{Getenv: getenv}.Files()
+	for _, path := range []string{config.Path, credentials.Path} {
 		f, _, err := regularfile.Open(path)
 		if err != nil {
 			continue

@@ -5,22 +5,24 @@ package demo
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"example.com/awsretry"
+	"example.com/awsretry/cmd/internal/attempts"
 	"example.com/awsretry/cmd/internal/cli"
-	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 )
 
 // New returns the command.
 func New(s term.Streams) *cobra.Command {
-	c := serveCommand{Streams: s, port: cli.Number{Least: 1, Most: 65535}, duration: cli.Period(10 * time.Minute)}
-	serve := false
+	serve, port, duration := false, cli.Number{Least: 1, Most: 65535}, cli.Period(10*time.Minute)
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "See it work against a server of its own that fails on purpose",
@@ -36,113 +38,164 @@ serves them until Ctrl-C, but not longer than --duration. Other machines cannot 
   awsretry get --resume -o copy http://127.0.0.1:8080/broken`,
 		Args: cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if serve {
-				return cli.Failed(c.run(cmd.Context()))
-			}
 			for _, name := range []string{"port", "duration"} {
-				if cmd.Flags().Changed(name) {
+				if cmd.Flags().Changed(name) && !serve {
 					return fmt.Errorf("--%s is for --serve, which is missing", name)
 				}
 			}
-			return cli.Failed(run(cmd.Context(), s))
+			listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port.Value))
+			if err != nil {
+				return cli.Failed(fmt.Errorf("--port: %w", err))
+			}
+			server := startServer(listener)
+			defer server.Close()
+			if serve {
+				return cli.Failed(server.wait(cmd.Context(), s, time.Duration(duration)))
+			}
+			base := http.DefaultTransport.(*http.Transport).Clone()
+			defer base.CloseIdleConnections()
+			return cli.Failed(show(cmd.Context(), s, server, base))
 		},
 	}
 	set := cmd.Flags()
 	set.SortFlags = false
 	set.BoolVar(&serve, "serve", false, "serve the failing server instead, and print its URLs")
-	set.Var(&c.port, "port", "port of 127.0.0.1 to serve on (default one that is free)")
-	set.Var(&c.duration, "duration", "stop serving after this time")
+	set.Var(&port, "port", "port of 127.0.0.1 to serve on (default one that is free)")
+	set.Var(&duration, "duration", "stop serving after this time")
 	return cmd
 }
 
-// run shows the demo on loopback.
-func run(ctx context.Context, s term.Streams) error {
-	listener, err := listen(ctx, 0)
-	if err != nil {
-		return fmt.Errorf("the server cannot be started: %w", err)
-	}
-	server := startServer(listener)
-	defer server.stop()
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	defer base.CloseIdleConnections()
-	return show(ctx, s, server, base)
-}
-
-// A demo is one run of the demo.
+// A demo is one run of the demo. After an error it neither sends nor prints.
 type demo struct {
-	*printer.Printer
-	ctx     context.Context
-	server  *server
-	base    http.RoundTripper
-	backoff awsretry.Backoff // short, so that the demo ends soon
-	scenes  int
-	checks  int
-	failed  int // checks
+	ctx                    context.Context
+	palette                term.Palette
+	table                  term.Table // without columns: its lines end at the terminal's edge
+	server                 *server
+	base                   http.RoundTripper
+	err                    error // the first one
+	scenes, checks, failed int
 }
 
 // show shows every scene with requests that base sends to the server.
 func show(ctx context.Context, s term.Streams, server *server, base http.RoundTripper) error {
-	interrupted := ctx
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // far more than it takes
 	defer cancel()
-	d := &demo{
-		Printer: printer.New(s, s.Out, false, nil),
-		ctx:     ctx,
-		server:  server,
-		base:    base,
-		backoff: awsretry.Exponential{Initial: 200 * time.Millisecond, Max: 4 * time.Second},
-	}
+	out := &term.ErrWriter{Writer: s.Out}
+	d := &demo{ctx: ctx, palette: term.NewPalette(s, s.Out), server: server, base: base,
+		table: term.Table{W: out, Width: s.TableWidth(s.Out)}}
 	start := time.Now()
-	d.Say("A server on %s fails on purpose. Delays are shorter than the defaults, so that this ends soon.",
-		server.address)
-	for _, scene := range []func(*demo) error{
-		(*demo).savedRequest, (*demo).badRequest, (*demo).replayedBody, (*demo).outage, (*demo).throttledService,
-	} {
-		if err := scene(d); err != nil {
-			if interrupted.Err() != nil {
-				return cli.ErrInterrupted
-			}
-			return err
-		}
-		if d.Out.Err != nil {
-			return d.Out.Err
-		}
+	d.say("A server on %s fails on purpose. Delays are shorter than the defaults, so that this ends soon.", server.address)
+	for _, scene := range []func(){d.savedRequest, d.badRequest, d.replayedBody, d.outage, d.throttledService} {
+		scene()
+		d.stop(out.Err)
 	}
-	d.Say("")
-	if d.failed > 0 {
+	if d.say(""); d.err == nil && d.failed > 0 {
 		return fmt.Errorf("%d of %d checks did not hold", d.failed, d.checks)
 	}
-	verdict := fmt.Sprintf("All %d checks hold, after %s.", d.checks, term.Duration(time.Since(start)))
-	d.Say("%s", d.Palette.Bold(verdict))
-	return nil
+	d.say("%s", d.palette.Bold(fmt.Sprintf("All %d checks hold, after %s.", d.checks, term.Duration(time.Since(start)))))
+	return d.err
 }
 
-// row prints a line of a table, which ends at the terminal's edge.
-func (d *demo) row(format string, args ...any) { d.Table.Line(fmt.Sprintf(format, args...)) }
+// say prints text.
+func (d *demo) say(format string, args ...any) {
+	if d.err == nil {
+		fmt.Fprintf(d.table.W, format+"\n", args...)
+	}
+}
+
+// row prints a line of a table.
+func (d *demo) row(format string, args ...any) {
+	if d.err == nil {
+		d.table.Line("   " + fmt.Sprintf(format, args...))
+	}
+}
 
 // scene begins a scene. The text after its title describes what will happen, not
 // its outcome.
 func (d *demo) scene(title, about string) {
 	d.scenes++
-	d.Say("\n%s", d.Palette.Bold(fmt.Sprintf("%d. %s", d.scenes, title)))
+	d.say("\n%s", d.palette.Bold(fmt.Sprintf("%d. %s", d.scenes, title)))
 	for line := range strings.SplitSeq(about, "\n") {
-		d.Say("   %s", d.Palette.Faint(line))
+		d.say("   %s", d.palette.Faint(line))
 	}
-	d.Say("")
+	d.say("")
 }
 
 // check prints what happened, and whether it is what the scene should show.
-func (d *demo) check(holds bool, happened string) {
+func (d *demo) check(holds bool, format string, args ...any) {
 	d.checks++
-	mark := d.Palette.Good("✓")
+	mark, note := d.palette.Good("✓"), ""
 	if !holds {
 		d.failed++
-		mark = d.Palette.Bad("✗")
-		happened += d.Palette.Bad(" (not as it should be)")
+		mark, note = d.palette.Bad("✗"), d.palette.Bad(" (not as it should be)")
 	}
-	d.Say("   %s %s", mark, happened)
+	d.say("   %s %s%s", mark, fmt.Sprintf(format, args...), note)
 }
 
+// transport returns a Transport with short delays, so that the demo ends soon.
 func (d *demo) transport() *awsretry.Transport {
-	return &awsretry.Transport{Base: d.base, Backoff: d.backoff}
+	return &awsretry.Transport{Base: d.base, Mode: awsretry.Standard,
+		Backoff: awsretry.Exponential{Initial: 200 * time.Millisecond, Max: 4 * time.Second}}
+}
+
+// A request to the server.
+type request struct {
+	method, path string
+	body         io.Reader
+	length       int
+}
+
+// An outcome is the outcome of a request.
+type outcome struct {
+	status, attempts int
+	elapsed          time.Duration
+}
+
+func (o outcome) String() string {
+	return fmt.Sprintf("%d %s after %s, %s", o.status, http.StatusText(o.status),
+		english.Plural(o.attempts, "attempt", ""), term.Duration(o.elapsed))
+}
+
+// show sends a request, and prints a table of its attempts.
+func (d *demo) show(t *awsretry.Transport, r request) outcome {
+	table := &attempts.Table{W: d.table.W, Palette: d.palette, Width: d.table.Width, Indent: "   ",
+		State: func() (awsretry.State, bool) { return t.State(d.server.address) }}
+	o, err := d.send(awsretry.WithObserver(d.ctx, table.Row), t, r)
+	d.stop(err)
+	d.say("")
+	return o
+}
+
+// stop ends the demo if err is not nil.
+func (d *demo) stop(err error) {
+	if err != nil && d.ctx.Err() != nil {
+		err = context.Cause(d.ctx)
+	}
+	if d.err == nil {
+		d.err = err
+	}
+}
+
+// send sends a request.
+func (d *demo) send(ctx context.Context, t *awsretry.Transport, r request) (o outcome, err error) {
+	if d.err != nil {
+		return o, d.err
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, "http://"+d.server.address+r.path, r.body)
+	if err != nil {
+		return o, err
+	}
+	req.ContentLength = int64(r.length)
+	start := time.Now()
+	resp, err := (&http.Client{Transport: t}).Do(req)
+	if err != nil {
+		return o, err
+	}
+	defer resp.Body.Close()
+	o = outcome{resp.StatusCode, 1, time.Since(start)}
+	if a, retried := awsretry.Outcome(resp); retried {
+		o.attempts = a.Number
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return o, err
 }

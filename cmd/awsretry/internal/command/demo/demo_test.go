@@ -14,7 +14,6 @@ import (
 
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
-	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
 )
 
@@ -52,7 +51,7 @@ func TestDemo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := make(pipeListener)
 		server := startServer(listener)
-		defer server.stop()
+		defer server.Close()
 		base := &http.Transport{DialContext: listener.dial, MaxIdleConnsPerHost: 100}
 		defer base.CloseIdleConnections()
 		start := time.Now()
@@ -83,7 +82,7 @@ func TestDemo(t *testing.T) {
 
 func TestCheckFails(t *testing.T) {
 	var out bytes.Buffer
-	d := &demo{Printer: printer.New(toFile(&out), &out, false, nil)}
+	d := &demo{palette: term.NewPalette(toFile(&out), &out), table: term.Table{W: &out}}
 	d.check(true, "this holds")
 	d.check(false, "this does not")
 	if want := "   ✓ this holds\n   ✗ this does not (not as it should be)\n"; out.String() != want {

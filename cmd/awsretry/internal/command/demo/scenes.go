@@ -8,51 +8,40 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
+
+	"example.com/awsretry"
 )
 
 // savedRequest shows a request that succeeds after two failures.
-func (d *demo) savedRequest() error {
+func (d *demo) savedRequest() {
 	d.scene("Retries save a request", "The server resets the connection, responds with 503, and then works.")
-	o, err := d.get(d.transport(), "/flaky")
-	if err != nil {
-		return err
-	}
-	seen := d.server.requests("/flaky")
-	d.check(o.status == http.StatusOK && o.attempts == 3 && seen == 3,
-		fmt.Sprintf("%v; the server saw %s", o, english.Plural(seen, "request", "")))
-	return nil
+	d.get("/flaky", http.StatusOK, 3)
 }
 
 // badRequest shows that the error code decides, not only the status.
-func (d *demo) badRequest() error {
+func (d *demo) badRequest() {
 	d.scene("A bad request is not retried",
 		"Two requests get a response 400: one is wrong, the other was only one too many at the moment.")
-	for i, c := range []struct {
-		path             string
-		status, attempts int
-	}{
-		{"/invalid", http.StatusBadRequest, 1},
-		{"/busy", http.StatusOK, 2},
-	} {
-		if i > 0 {
-			d.Say("")
-		}
-		o, err := d.get(d.transport(), c.path)
-		if err != nil {
-			return err
-		}
-		seen := d.server.requests(c.path)
-		d.check(o.status == c.status && o.attempts == c.attempts && seen == c.attempts,
-			fmt.Sprintf("%v; the server saw %s", o, english.Plural(seen, "request", "")))
-	}
-	return nil
+	d.get("/invalid", http.StatusBadRequest, 1)
+	d.say("")
+	d.get("/busy", http.StatusOK, 2)
+}
+
+// get shows a GET, and checks how it ends and how many requests the server has seen.
+func (d *demo) get(path string, status, attempts int) {
+	o := d.show(d.transport(), request{method: http.MethodGet, path: path})
+	seen := len(d.server.uploads(path))
+	d.check(o.status == status && o.attempts == attempts && seen == attempts,
+		"%v; the server saw %s", o, english.Plural(seen, "request", ""))
 }
 
 // replayedBody shows that a retry sends the bytes of the first attempt.
-func (d *demo) replayedBody() error {
+func (d *demo) replayedBody() {
 	const fileSize, streamSize = 4 << 20, 256 << 10
 	d.scene("A body is sent again",
 		"A file is uploaded, and the server resets the connection on the way. Then a stream that can be read only\n"+
@@ -61,46 +50,99 @@ func (d *demo) replayedBody() error {
 	rand.Read(content)
 	file, err := os.CreateTemp("", "awsretry-demo-")
 	if err != nil {
-		return err
+		d.stop(err)
+		return
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	if _, err := file.Write(content); err != nil {
-		return err
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	if err := d.replay("/upload", file, "the file", content); err != nil {
-		return err
-	}
-	d.Say("")
-	content = content[:streamSize]
-	return d.replay("/stream", struct{ io.Reader }{bytes.NewReader(content)}, "the stream", content)
+	_, err = file.WriteAt(content, 0)
+	d.stop(err)
+	d.upload("/upload", file, "the file", content)
+	d.say("")
+	d.upload("/stream", struct{ io.Reader }{bytes.NewReader(content[:streamSize])}, "the stream", content[:streamSize])
 }
 
-func (d *demo) replay(path string, body io.Reader, name string, content []byte) error {
-	before := len(d.server.received())
-	o, err := d.send(d.transport(), request{http.MethodPut, path, body, int64(len(content)), true})
-	if err != nil {
-		return err
-	}
-	received := d.server.received()[before:]
-	want := sha256.Sum256(content)
-	const row = "   %-17s %10s bytes  SHA-256 %x…%s"
+// upload shows an upload, and checks the bytes that the server has received.
+func (d *demo) upload(path string, body io.Reader, name string, content []byte) {
+	o := d.show(d.transport(), request{http.MethodPut, path, body, len(content)})
+	want, uploads, same := sha256.Sum256(content), d.server.uploads(path), 0
+	const row = "%-17s %10s bytes  SHA-256 %x…%s"
 	d.row(row, name, humanize.Comma(int64(len(content))), want[:6], "")
-	same := 0
-	for i, u := range received {
+	for i, u := range uploads {
 		note := ""
-		if u.cut {
-			note = d.Palette.Faint("  then the reset")
+		if u.size < int64(len(content)) {
+			note = d.palette.Faint("  then the reset")
 		}
 		d.row(row, fmt.Sprintf("attempt %d brought", i+1), humanize.Comma(u.size), u.sum[:6], note)
 		if u.sum == want {
 			same++
 		}
 	}
-	d.check(o.status == http.StatusCreated && o.attempts == 2 && len(received) == 2 && received[1].sum == want,
-		fmt.Sprintf("%v; %d of %d brought %s whole, byte for byte", o, same, len(received), name))
-	return nil
+	d.check(o.status == http.StatusCreated && o.attempts == 2 && len(uploads) == 2 && uploads[1].sum == want,
+		"%v; %d of %d brought %s whole, byte for byte", o, same, len(uploads), name)
+}
+
+// outage shows the retry token bucket: it runs dry, so that retries do not add
+// to an outage, and fills up again.
+func (d *demo) outage() {
+	d.scene("The retry token bucket in an outage",
+		"The server responds to everything with 500, and later works again. A retry costs 5 tokens; a request that\n"+
+			"succeeds at once puts 1 back.")
+	t := d.transport()
+	t.Backoff = awsretry.Exponential{Initial: 2 * time.Millisecond, Max: 4 * time.Millisecond}
+	d.row("%s", d.palette.Faint("SERVER     REQUESTS   FAILED  RETRIES  TOKENS"))
+	d.orders(t, 1, false)
+	during := d.orders(t, 3, true)
+	after := d.orders(t, 3, false)
+	d.say("")
+	d.check(during.failed == during.requests && during.last == 0 && during.tokens < 5 && during.retries == 100,
+		"in the outage %s led to %s, and the last %d of them to %s", english.Plural(during.requests, "request", ""),
+		english.Plural(during.retries, "retry", ""), batch, english.Plural(during.last, "retry", ""))
+	d.check(after.failed == 0 && after.tokens == during.tokens+after.requests, "then %s put %s back",
+		english.Plural(after.requests-after.failed, "success", ""), english.Plural(after.tokens-during.tokens, "token", ""))
+
+	d.say("\n   One more failure, with tokens to pay for retries:\n")
+	d.server.down.Store(true)
+	o := d.show(t, request{method: http.MethodGet, path: "/orders"})
+	d.check(o.attempts == 3 && o.status == http.StatusInternalServerError,
+		"%v: %s made", o, english.Plural(o.attempts-1, "retry", ""))
+}
+
+const batch = 40 // requests to /orders
+
+// orders is the outcome of batches of requests; last has the retries of the last one.
+type orders struct{ requests, failed, retries, last, tokens int }
+
+// orders sends batches of requests and prints a line about each.
+func (d *demo) orders(t *awsretry.Transport, batches int, down bool) (sum orders) {
+	d.server.down.Store(down)
+	server := d.palette.Good("works    ")
+	if down {
+		server = d.palette.Bad("is down  ")
+	}
+	for range batches {
+		failed, retries := 0, 0
+		for range batch {
+			o, err := d.send(d.ctx, t, request{method: http.MethodGet, path: "/orders"})
+			d.stop(err)
+			if o.status != http.StatusOK {
+				failed++
+			}
+			retries += o.attempts - 1
+		}
+		state, _ := t.State(d.server.address)
+		d.row("%s  %8d  %7d  %7d  %6d  %s", server, batch, failed, retries, state.Tokens,
+			bar("█", float64(state.Tokens)/float64(max(state.Capacity, 1)), 1))
+		sum = orders{sum.requests + batch, sum.failed + failed, sum.retries + retries, retries, state.Tokens}
+	}
+	return sum
+}
+
+// bar draws a part of a bar of 25 characters. A part larger than most ends in
+// an ellipsis.
+func bar(fill string, part, most float64) string {
+	if part > most {
+		return strings.Repeat(fill, int(most*25)) + "…"
+	}
+	return strings.Repeat(fill, int(max(part, 0)*25+0.5))
 }

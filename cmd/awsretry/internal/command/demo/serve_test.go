@@ -26,7 +26,7 @@ func TestServe(t *testing.T) {
 	}()
 	urls := map[string]string{}
 	lines := bufio.NewScanner(printed)
-	for len(urls) < len(paths) && lines.Scan() {
+	for len(urls) < len(shown) && lines.Scan() {
 		if url, _, ok := strings.Cut(lines.Text(), " "); ok && strings.HasPrefix(url, "http://127.0.0.1:") {
 			urls[url[strings.LastIndex(url, "/"):]] = url
 		}

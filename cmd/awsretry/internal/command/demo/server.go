@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -9,209 +10,160 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"golang.org/x/time/rate"
+
+	"example.com/awsretry/cmd/internal/term"
 )
 
-// A server is a service that fails on purpose. It counts its requests.
+// A server is a service that fails on purpose.
 type server struct {
-	address string
-	down    atomic.Bool // of /orders: an outage
-	stop    func()
-
+	http.Server
+	address             string
+	down                atomic.Bool   // of /orders: an outage
 	limiter             *rate.Limiter // of /table
 	admitted, throttled atomic.Int64  // requests to /table
 
-	mu      sync.Mutex // guards the fields below
-	seen    map[string]int
-	uploads []upload
+	mu   sync.Mutex // guards seen
+	seen map[string][]upload
 }
 
-// An upload is the body of one request.
+// An upload is what the server has read of the body of one request.
 type upload struct {
 	size int64
 	sum  [sha256.Size]byte
-	cut  bool // the server reset the connection
 }
 
-// The limits of the service.
+// A reply is the response to a request.
+type reply struct {
+	status int // 0: a reset of the connection
+	body   string
+}
+
 const (
-	tableRate   = 20 // requests that /table admits in a second
-	tableBurst  = 2  // a tenth of a second's
-	tableTime   = 10 * time.Millisecond
-	uploadLimit = 1 << 20 // bytes that the server reads of the first /upload
+	tableRate = 20 // requests that /table admits in a second
+	tableTime = 10 * time.Millisecond
 )
 
-// paths are the paths that --serve shows.
-var paths = []struct{ path, about string }{
+var (
+	reset       = reply{}
+	works       = reply{200, `{"orders": 17}`}
+	created     = reply{201, ""}
+	invalid     = reply{400, `{"__type":"com.amazon.coral.validate#ValidationException"}`}
+	throttled   = reply{400, `{"__type":"com.amazon.coral.availability#ThrottlingException"}`}
+	failed      = reply{500, `{"__type":"InternalServerError"}`}
+	unavailable = reply{503, `<ErrorResponse><Error><Code>ServiceUnavailable</Code></Error></ErrorResponse>`}
+)
+
+// shown are the paths that --serve prints.
+var shown = [][2]string{
 	{"/flaky", "resets the connection, responds with 503, and then with 200; and so on"},
 	{"/busy", "throttles every other request, with status 400 and an error code"},
 	{"/invalid", "responds with 400, which no retry mends"},
-	{"/broken", fmt.Sprintf("has %s, and breaks off after %s",
-		humanize.Bytes(brokenSize), humanize.Bytes(brokenAfter))},
+	{"/broken", "has 3.0 MB, and breaks off after 1.2 MB"},
 	{"/table", fmt.Sprintf("admits %v requests a second, and throttles the rest", tableRate)},
 }
 
-// listen listens on a port of 127.0.0.1; 0 chooses a free one.
-func listen(ctx context.Context, port int) (net.Listener, error) {
-	var config net.ListenConfig
-	return config.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-}
-
 func startServer(listener net.Listener) *server {
-	s := &server{
-		address: listener.Addr().String(),
-		limiter: rate.NewLimiter(tableRate, tableBurst),
-		seen:    make(map[string]int),
+	s := &server{address: listener.Addr().String(), seen: make(map[string][]upload)}
+	s.limiter = rate.NewLimiter(tableRate, tableRate/10)
+	s.Server = http.Server{
+		Handler: http.HandlerFunc(s.serve), ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/flaky", s.flaky)
-	mux.HandleFunc("/invalid", s.invalid)
-	mux.HandleFunc("/busy", s.busy)
-	mux.HandleFunc("/upload", s.upload)
-	mux.HandleFunc("/stream", s.upload)
-	mux.HandleFunc("/orders", s.orders)
-	mux.HandleFunc("/table", s.table)
-	mux.HandleFunc("/broken", s.broken)
-	server := &http.Server{Handler: mux, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(listener)
-	}()
-	s.stop = func() {
-		server.Close()
-		<-served
-	}
+	go s.Serve(listener)
 	return s
 }
 
-// count counts a request, and returns the number of those with its path.
-func (s *server) count(r *http.Request) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.seen[r.URL.Path]++
-	return s.seen[r.URL.Path]
-}
-
-func (s *server) requests(path string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.seen[path]
-}
-
-func (s *server) received() []upload {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.uploads)
-}
-
-func (s *server) add(u upload) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.uploads = append(s.uploads, u)
-}
-
-// flaky resets the connection of the first request, responds to the second with 503
-// and to the third with 200, and starts over.
-func (s *server) flaky(w http.ResponseWriter, r *http.Request) {
-	switch s.count(r) % 3 {
-	case 1:
-		reset(w)
-	case 2:
-		respond(w, http.StatusServiceUnavailable, "application/xml",
-			`<ErrorResponse><Error><Code>ServiceUnavailable</Code></Error></ErrorResponse>`)
+func (s *server) serve(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/flaky":
+		s.next(r, reset, unavailable, works).send(w)
+	case "/invalid":
+		s.next(r, invalid).send(w)
+	case "/busy":
+		s.next(r, throttled, works).send(w)
+	case "/upload":
+		s.next(r, reset, created).send(w)
+	case "/stream":
+		s.next(r, unavailable, created).send(w)
+	case "/orders":
+		if s.down.Load() {
+			failed.send(w)
+			return
+		}
+		works.send(w)
+	case "/table": // admits requests up to its rate
+		reply, count := throttled, &s.throttled
+		if s.limiter.Allow() {
+			reply, count = works, &s.admitted
+		}
+		time.Sleep(tableTime)
+		count.Add(1)
+		reply.send(w)
+	case "/broken": // has a strong ETag; each response ends early, and the server then closes the connection
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("ETag", `"version-1"`)
+		object := bytes.NewReader(bytes.Repeat([]byte("it breaks off. "), 200_000))
+		http.ServeContent(w, r, "", time.Time{}, struct {
+			io.Reader
+			io.Seeker
+		}{io.LimitReader(object, 1_200_000), object})
 	default:
-		respond(w, http.StatusOK, "application/json", `{"orders": 17}`)
+		http.NotFound(w, r)
 	}
 }
 
-func (s *server) invalid(w http.ResponseWriter, r *http.Request) {
-	s.count(r)
-	respond(w, http.StatusBadRequest, "application/x-amz-json-1.0",
-		`{"__type":"com.amazon.coral.validate#ValidationException"}`)
+// wait prints the URLs, and waits until ctx or the time ends.
+func (s *server) wait(ctx context.Context, streams term.Streams, duration time.Duration) error {
+	out := &term.ErrWriter{Writer: streams.Out}
+	fmt.Fprintf(out, "Serving for %v, or until Ctrl-C:\n\n", duration)
+	table := term.Table{W: out, Width: streams.TableWidth(streams.Out), Columns: []term.Column{{Width: 30}, {}}}
+	for _, p := range shown {
+		table.Row("http://"+s.address+p[0], p[1])
+	}
+	if out.Err == nil {
+		ctx, cancel := context.WithTimeout(ctx, duration)
+		defer cancel()
+		<-ctx.Done() // Ctrl-C is the user's way to end it, and no error
+	}
+	return out.Err
 }
 
-// busy throttles every other request with status 400.
-func (s *server) busy(w http.ResponseWriter, r *http.Request) {
-	if s.count(r)%2 == 1 {
-		respond(w, http.StatusBadRequest, "application/x-amz-json-1.0",
-			`{"__type":"com.amazon.coral.availability#ThrottlingException"}`)
+// uploads returns what has arrived at a path.
+func (s *server) uploads(path string) []upload {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.seen[path])
+}
+
+// next reads the body, but only 1 MiB before a reset. It returns the replies to the
+// requests to a path one after the other, and then from the first again.
+func (s *server) next(r *http.Request, all ...reply) reply {
+	reply, hash, body := all[len(s.uploads(r.URL.Path))%len(all)], sha256.New(), io.Reader(r.Body)
+	if reply == reset {
+		body = io.LimitReader(body, 1<<20)
+	}
+	size, _ := io.Copy(hash, body)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[r.URL.Path] = append(s.seen[r.URL.Path], upload{size, [sha256.Size]byte(hash.Sum(nil))})
+	return reply
+}
+
+func (r reply) send(w http.ResponseWriter) {
+	if r != reset {
+		w.WriteHeader(r.status)
+		_, _ = io.WriteString(w, r.body)
 		return
 	}
-	respond(w, http.StatusOK, "application/json", `{}`)
-}
-
-// upload reads bodies. It reads a part of the first /upload and resets the
-// connection; it reads all of the first /stream, and responds with 503.
-func (s *server) upload(w http.ResponseWriter, r *http.Request) {
-	first := s.count(r) == 1
-	var (
-		u      upload
-		hash   = sha256.New()
-		source io.Reader
-	)
-	source, u.cut = r.Body, first && r.URL.Path == "/upload"
-	if u.cut {
-		source = io.LimitReader(source, uploadLimit)
-	}
-	u.size, _ = io.Copy(hash, source)
-	u.sum = [sha256.Size]byte(hash.Sum(nil))
-	s.add(u)
-	switch {
-	case u.cut:
-		reset(w)
-	case first:
-		respond(w, http.StatusServiceUnavailable, "application/xml", `<Error><Code>ServiceUnavailable</Code></Error>`)
-	default:
-		respond(w, http.StatusCreated, "text/plain", "")
-	}
-}
-
-func (s *server) orders(w http.ResponseWriter, r *http.Request) {
-	s.count(r)
-	if s.down.Load() {
-		respond(w, http.StatusInternalServerError, "application/json", `{"__type":"InternalServerError"}`)
-		return
-	}
-	respond(w, http.StatusOK, "application/json", `{}`)
-}
-
-// table admits requests up to its rate, and throttles the rest.
-func (s *server) table(w http.ResponseWriter, r *http.Request) {
-	s.count(r)
-	admitted := s.limiter.Allow()
-	time.Sleep(tableTime)
-	if !admitted {
-		s.throttled.Add(1)
-		respond(w, http.StatusBadRequest, "application/x-amz-json-1.0",
-			`{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}`)
-		return
-	}
-	s.admitted.Add(1)
-	respond(w, http.StatusOK, "application/x-amz-json-1.0", `{}`)
-}
-
-func respond(w http.ResponseWriter, status int, contentType, body string) {
-	w.Header().Set("Content-Type", contentType)
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, body)
-}
-
-// reset ends the connection like a crashed machine: without a response, and with a
-// TCP reset.
-func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
+		_ = tcp.SetLinger(0) // Close sends a TCP reset, like a crashed machine
 	}
-	conn.Close()
+	if err == nil {
+		conn.Close()
+	}
 }

@@ -1,145 +1,93 @@
 package demo
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	"example.com/awsretry"
 )
 
-// For how many seconds the scene sends. On a busy machine, adaptive mode may need
-// more than usual.
-const (
-	standardSeconds     = 1
-	adaptiveSeconds     = 6
-	mostAdaptiveSeconds = 14
-	settledSeconds      = 3 // the last ones, which the checks are about
-)
+// settled is the number of a scene's last seconds, which the checks are about.
+const settled = 3
 
 // throttledService shows adaptive mode with a service that admits fewer requests
 // than its callers send.
-func (d *demo) throttledService() error {
-	const callers = 16
+func (d *demo) throttledService() {
 	d.scene("Adaptive mode finds a throttled service's rate", fmt.Sprintf(
 		"The service admits %v requests a second, and throttles the rest. "+
 			"%d callers send as fast as they may: in standard\nmode, then in adaptive mode.", tableRate, callers))
-	d.row("   %s", d.Palette.Faint("MODE      SECOND  ADMITTED  THROTTLED  SEND RATE  █ admitted ░ throttled"))
-	standard, err := d.load(d.transport(), callers, func(s seconds) bool { return len(s) == standardSeconds })
-	if err != nil {
-		return err
-	}
-	fewer := func(s seconds) bool { return s.settled().share() < standard.share()/2 }
-	enough := func(s seconds) bool { return s.settled().rate() > tableRate/4 }
-	transport := d.transport()
-	transport.Mode = awsretry.Adaptive
-	adaptive, err := d.load(transport, callers, func(s seconds) bool {
-		return len(s) == mostAdaptiveSeconds || len(s) >= adaptiveSeconds && fewer(s) && enough(s)
-	})
-	if err != nil {
-		return err
-	}
-	d.Say("")
-	d.check(fewer(adaptive), fmt.Sprintf(
+	d.row("%s", d.palette.Faint("MODE      SECOND  ADMITTED  THROTTLED  SEND RATE  █ admitted ░ throttled"))
+	t := d.transport()
+	standard := d.load(t, 1, 1, nil)
+	fewer := func(c counts) bool { return c.share() < standard.share()/2 }
+	enough := func(c counts) bool { return c.admitted > settled*tableRate/4 }
+	t = d.transport()
+	t.Mode = awsretry.Adaptive
+	// On a busy machine, it may need more than 6 seconds.
+	adaptive := d.load(t, 6, 14, func(c counts) bool { return fewer(c) && enough(c) })
+	d.say("")
+	d.check(fewer(adaptive),
 		"%.1f %% of the attempts were throttled in standard mode, %.1f %% in the last %d seconds of adaptive mode",
-		100*standard.share(), 100*adaptive.settled().share(), settledSeconds))
-	d.check(enough(adaptive), fmt.Sprintf(
-		"%.0f requests a second were admitted there, of the %v that the service allows",
-		adaptive.settled().rate(), tableRate))
-	return nil
+		100*standard.share(), 100*adaptive.share(), settled)
+	d.check(enough(adaptive), "%.0f requests a second were admitted there, of the %v that the service allows",
+		adaptive.admitted/settled, tableRate)
 }
 
-// A second is the number of requests that the service admitted and throttled in
-// a second.
-type second struct{ admitted, throttled int64 }
+// counts are how many requests the service has admitted and throttled.
+type counts struct{ admitted, throttled float64 }
 
-type seconds []second
+func (c counts) share() float64 { return c.throttled / max(c.admitted+c.throttled, 1) }
 
-func (s seconds) settled() seconds { return s[max(len(s)-settledSeconds, 0):] }
+const callers = 16
 
-func (s seconds) sums() (admitted, throttled int64) {
-	for _, second := range s {
-		admitted += second.admitted
-		throttled += second.throttled
-	}
-	return admitted, throttled
-}
-
-// share returns the part of the attempts that was throttled.
-func (s seconds) share() float64 {
-	admitted, throttled := s.sums()
-	return float64(throttled) / float64(max(admitted+throttled, 1))
-}
-
-// rate returns the number of admitted requests a second.
-func (s seconds) rate() float64 {
-	admitted, _ := s.sums()
-	return float64(admitted) / float64(len(s))
-}
-
-// load sends from the given number of callers until done returns true, and prints
-// a line for every second. Each caller sends its next request after the last response.
-func (d *demo) load(t *awsretry.Transport, callers int, done func(seconds) bool) (seconds, error) {
+// load sends from all callers, of which each sends its next request after the last
+// response. It prints a line for every second, and returns the counts of the last
+// ones: after least seconds when done returns true for them, after most in any case.
+func (d *demo) load(t *awsretry.Transport, least, most int, done func(counts) bool) (sum counts) {
 	ctx, cancel := context.WithCancel(d.ctx) // before a deadline that is near, callers would not wait for a token
 	defer cancel()
 	faults := make(chan error, callers)
 	for range callers {
-		go func() { faults <- d.call(ctx, t) }()
+		go func() {
+			for {
+				_, err := d.send(ctx, t, request{method: http.MethodPost, path: "/table"})
+				if ctx.Err() != nil {
+					err = nil
+				} else if err == nil {
+					continue
+				}
+				faults <- err
+				return
+			}
+		}()
 	}
-	name := awsretry.Standard
-	if t.Mode != "" {
-		name = t.Mode
-	}
-	var all seconds
-	before := d.server.tableCounts()
+	var last [settled]counts
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for d.ctx.Err() == nil && !done(all) {
+	for n := 1; d.ctx.Err() == nil && (n <= least || n <= most && !done(sum)); n++ {
 		select {
 		case <-tick.C:
 		case <-d.ctx.Done():
 		}
-		now := d.server.tableCounts()
-		s := second{now.admitted - before.admitted, now.throttled - before.throttled}
-		before = now
-		all = append(all, s)
-		rate := "no limit"
+		now, rate := counts{float64(d.server.admitted.Swap(0)), float64(d.server.throttled.Swap(0))}, "no limit"
 		if state, _ := t.State(d.server.address); state.Limited {
 			rate = fmt.Sprintf("%.1f/s", state.SendRate)
 		}
-		d.row("   %-8s  %6d  %8d  %9d  %9s  %s", name, len(all), s.admitted, s.throttled, rate,
-			d.Palette.Good(bar("█", float64(s.admitted)/tableRate, 1.4))+
-				d.Palette.Throttle(bar("░", float64(s.throttled)/tableRate, 0.8)))
+		d.row("%-8s  %6d  %8.0f  %9.0f  %9s  %s%s", t.Mode, n, now.admitted, now.throttled, rate,
+			d.palette.Good(bar("█", now.admitted/tableRate, 1.4)), d.palette.Throttle(bar("░", now.throttled/tableRate, 0.8)))
+		last, sum = [settled]counts{last[1], last[2], now}, counts{}
+		for _, c := range last {
+			sum.admitted, sum.throttled = sum.admitted+c.admitted, sum.throttled+c.throttled
+		}
 	}
 	cancel()
-	var fault error
+	fault := d.ctx.Err()
 	for range callers {
-		fault = errors.Join(fault, <-faults)
+		fault = cmp.Or(fault, <-faults)
 	}
-	return all, errors.Join(fault, d.ctx.Err())
-}
-
-// tableCounts returns the counts of all requests to /table until now.
-func (s *server) tableCounts() second { return second{s.admitted.Load(), s.throttled.Load()} }
-
-// call sends one request after another until ctx ends.
-func (d *demo) call(ctx context.Context, t *awsretry.Transport) error {
-	client := http.Client{Transport: t}
-	for ctx.Err() == nil {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.server.address+"/table", nil)
-		if err != nil {
-			return err
-		}
-		resp, err := client.Do(req)
-		if err == nil {
-			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-		} else if ctx.Err() == nil {
-			return err
-		}
-	}
-	return nil
+	d.stop(fault)
+	return sum
 }

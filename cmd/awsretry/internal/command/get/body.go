@@ -19,7 +19,7 @@ import (
 // status of the request. With a download, the report on a good response follows its
 // body.
 func (c *command) writeBody(ctx context.Context, resp *http.Response, out *files.Output, report *report,
-	d *download, parts *partials, ended ending) error {
+	d *download, ended ending) error {
 	success := report.last.Class == awsretry.Success
 	good := success && resp.StatusCode/100 == 2
 	if !good { // it is not continued
@@ -35,14 +35,7 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *files
 		out = files.Stdout(c.Out)
 		report.notSaved(c.output.Value)
 	}
-	if !good {
-		*parts = partials{}
-	}
-	size, err := int64(0), parts.copyTo(out)
-	if err == nil {
-		size, err = c.copyBody(ctx, resp, out, d)
-	}
-	size += parts.size
+	size, err := c.copyBody(ctx, resp, out, d)
 	d.clear()
 	var cut *bodyError
 	without := ""
@@ -50,14 +43,9 @@ func (c *command) writeBody(ctx context.Context, resp *http.Response, out *files
 		without = ", and nothing was written to " + c.output.Value
 	}
 	if err != nil {
-		if errors.As(err, &cut) && size > 0 {
-			if path := parts.leave(out, resp, size); path != "" {
-				without += " (get --resume goes on with " + path + ")"
-			}
-		}
 		out.Abandon()
-	} else if err = out.Keep(); err == nil {
-		parts.remove("")
+	} else {
+		err = out.Keep()
 	}
 	var left *files.LeftError
 	switch {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,15 +31,12 @@ cannot send escape sequences; piped or with --output, the body is written unchan
 
 With --output, the file is replaced when the body of a 2xx is complete, in one step if the system allows that. Nothing
 but a 2xx replaces it: after a redirect, a 304, a failure that the retries did not mend, or a 2xx whose body is an AWS
-error, the file is as before, and the body goes to standard output. A device or a pipe gets every body.
+error, the file is as before, and the body goes to standard output. A device, a pipe or an open file, such as
+/dev/stdout, gets every body.
 
 With --resume, a body that breaks off is continued at the byte where it broke: the rest is requested with Range and
 If-Range, as a retry. That needs a response with a strong ETag and a service that knows ranges. If the object has
 changed, the download fails.
-
-With --resume and --output, a download that fails, or that you interrupt, leaves what it has in a file next to FILE:
-FILE.<hash of the URL>.<ETag>.part. The next get of the same URL with --resume and the same FILE continues it if the
-object still has that ETag, else it starts again. When a download is complete, these files are removed.
 
 The settings come from the flags, else from the environment and the shared AWS config file (see awsretry config).`,
 		Example: `  awsretry get https://api.example.com/orders
@@ -89,6 +85,8 @@ func (c *command) run(ctx context.Context, address string) error {
 		return err
 	}
 	defer transport.CloseIdleConnections()
+	ctx, stopHangup := cli.NotifyHangup(ctx) // which would leave a part of the file
+	defer stopHangup()
 	ctx, ended, cancel := c.withTimeout(ctx)
 	defer cancel()
 	req, err := c.request.make(ctx, u, c.In)
@@ -109,47 +107,18 @@ func (c *command) run(ctx context.Context, address string) error {
 	c.warnMissingFiles()
 
 	report := newReport(c.Streams, transport, settings, req, c.json)
-	observe, d, parts := report.observe, (*download)(nil), partials{}
+	observe, d := report.observe, (*download)(nil)
 	if c.request.resume {
 		d = follow(transport, report)
 		observe = d.observe
-		parts = findPartials(out, req)
 	}
-	resp, err := c.send(transport, req.WithContext(awsretry.WithObserver(ctx, observe)), &parts, report)
+	resp, err := transport.RoundTrip(req.WithContext(awsretry.WithObserver(ctx, observe)))
 	if err != nil {
 		out.Abandon()
 		return report.noResponse(ended.explain(err))
 	}
 	defer resp.Body.Close()
-	return c.writeBody(ctx, resp, out, report, d, &parts, ended)
-}
-
-// send sends the request, for all of the body or for the rest of the file of an
-// earlier get. If the service does not have that rest, send requests all of the
-// body.
-func (c *command) send(transport *awsretry.Transport, req *http.Request, parts *partials,
-	report *report) (*http.Response, error) {
-	if parts.path == "" {
-		return transport.RoundTrip(req)
-	}
-	parts.ask(req)
-	resp, err := transport.RoundTrip(req)
-	switch {
-	case err != nil:
-		return nil, err
-	case parts.continuedBy(req, resp):
-		report.continues(parts.size)
-		return resp, nil
-	case resp.StatusCode == http.StatusPartialContent, resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		c.warn("what an earlier get has left is not continued: the service does not have the rest of that version")
-		resp.Body.Close()
-		parts.drop(req)
-		return transport.RoundTrip(req)
-	case resp.StatusCode/100 == 2:
-		c.warn("what an earlier get has left is not continued: the service sent another version, or all of it")
-	}
-	parts.drop(req)
-	return resp, nil
+	return c.writeBody(ctx, resp, out, report, d, ended)
 }
 
 func (c *command) warnMissingFiles() {

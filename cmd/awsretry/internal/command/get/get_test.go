@@ -57,7 +57,6 @@ func mask(printed string) string {
 		`\d\.\d/s`:                      "N.N/s",
 		`"time":"[^"]*"`:                `"time":"TIME"`,
 		`"(elapsed|delay)_ms":[\d.]+`:   `"${1}_ms":"TIME"`,
-		`,"late_ms":[\d.]+`:             "",
 		`"call":"\w+"`:                  `"call":"CALL"`,
 		`"partition":"127.0.0.1:\d\d+"`: `"partition":"HOST"`,
 	} {

@@ -43,8 +43,8 @@ func TestOutput(t *testing.T) {
 			got := clitest.Shell{}.Run(t, New, quick("-o", path, c.url)...)
 			got.Err = strings.ReplaceAll(got.Err, path, "FILE")
 			got.Check(t, c.status, c.stdout, c.stderr)
-			wantFile(t, path, c.content, 0)
-			if saved := strings.Contains(got.Err, " bytes written to "); saved != (c.status+len(c.stdout) == 0) {
+			wantFile(t, path, c.content)
+			if saved := strings.Contains(got.Err, " bytes written to "); saved != (c.content == "hello") {
 				t.Errorf("standard error says that the file is written, %v:\n%s", saved, got.Err)
 			}
 		})
@@ -88,21 +88,13 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A folder has only the file, apart from what is left of the object for the next
-// get.
-func wantFile(t *testing.T, path, want string, left int) {
+// wantFile checks the content of a file, and that its folder has no other.
+func wantFile(t *testing.T, path, want string) {
 	t.Helper()
 	if content := clitest.Must[[]byte](t)(os.ReadFile(path)); string(content) != want {
 		t.Errorf("the file has %q, want %q", content, want)
 	}
-	parts, _ := filepath.Glob(path + ".*.part")
-	if files := clitest.Must[[]os.DirEntry](t)(os.ReadDir(filepath.Dir(path))); len(files) != 1+len(parts) ||
-		len(parts) != min(left, 1) {
+	if files := clitest.Must[[]os.DirEntry](t)(os.ReadDir(filepath.Dir(path))); len(files) != 1 {
 		t.Errorf("the folder has %v", files)
-	}
-	for _, part := range parts {
-		if content := clitest.Must[[]byte](t)(os.ReadFile(part)); string(content) != string(object[:left]) {
-			t.Errorf("%s has %d bytes, want %d", part, len(content), left)
-		}
 	}
 }

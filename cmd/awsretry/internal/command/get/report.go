@@ -119,13 +119,6 @@ func (r *report) broke(offset, total int64, err error) {
 	fmt.Fprintf(r.Err, "     %s\n", r.Palette.Warn("broke off at "+at+": "+why))
 }
 
-// continues reports that the body continues the file of an earlier get.
-func (r *report) continues(offset int64) {
-	if !r.Object(map[string]any{"continues_at_bytes": offset}) {
-		fmt.Fprintf(r.Err, "     continues at %s, where an earlier get has ended\n", humanize.Bytes(uint64(offset)))
-	}
-}
-
 // response reports the response, and how many attempts it took.
 func (r *report) response(resp *http.Response) {
 	if r.JSON != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"example.com/awsretry"
-	"example.com/awsretry/cmd/internal/term"
+	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/internal/byterange"
 )
 
@@ -68,7 +68,7 @@ func (d *download) body(resp *http.Response, toFile bool) io.Reader {
 	if !toFile || r.JSON != nil || resp.ContentLength == 0 || !r.IsTerminal(r.Err) || r.Getenv("TERM") == "dumb" {
 		return resp.Body
 	}
-	d.bar = term.NewBar(r.Err, resp.ContentLength,
+	d.bar = printer.NewBar(r.Err, resp.ContentLength,
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionSetPredictTime(true),
 		progressbar.OptionSetElapsedTime(true),

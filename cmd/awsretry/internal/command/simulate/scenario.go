@@ -29,14 +29,8 @@ func (c *command) scenario(name string, given func(flag string) bool) (scenario.
 	if err != nil {
 		return s, cli.Failed(err)
 	}
-	return c.changed(s, 0, given)
-}
-
-// changed returns the scenario changed by the given flags. It keeps the given
-// number of first settings.
-func (c *command) changed(s scenario.Scenario, stay int, given func(flag string) bool) (scenario.Scenario, error) {
 	if given("settings") {
-		s.Settings = slices.Clip(s.Settings[:stay])
+		s.Settings = nil
 		for _, text := range c.settings {
 			setting, err := scenario.ParseSetting(text)
 			if err != nil {
@@ -77,7 +71,7 @@ func (c *command) changed(s scenario.Scenario, stay int, given func(flag string)
 	if err := c.checkReport(); err != nil {
 		return s, err
 	}
-	err := s.Validate()
+	err = s.Validate()
 	if changes := c.changes(given); err != nil && changes != "" { // without them, the scenario is valid
 		err = fmt.Errorf("with %s: %w", changes, err)
 	}

@@ -16,7 +16,6 @@ import (
 	"example.com/awsretry/cmd/internal/term"
 	engine "example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/scenario"
-	"example.com/awsretry/simulate/traffic"
 )
 
 // New returns the command.
@@ -24,16 +23,12 @@ func New(s term.Streams) *cobra.Command {
 	c := command{
 		Streams: s,
 		clients: cli.Number{Least: 1, Most: scenario.MaxClients},
-		callers: cli.Number{Least: 1, Most: scenario.MaxClients},
 		rate:    rate{most: scenario.MaxRate},
 		picture: cli.Word{Kind: "FILE"},
 		report:  cli.Word{Kind: "FILE"},
-		from:    cli.Word{Kind: "LOG"},
-		writeTo: cli.Word{Kind: "FILE"},
-		host:    cli.Word{Kind: "HOST"},
 	}
 	cmd := &cobra.Command{
-		Use:   "simulate SCENARIO|FILE | --from LOG",
+		Use:   "simulate SCENARIO|FILE",
 		Short: "See what settings do to a service and its callers before they are deployed",
 		Long: `Lets a fleet of clients call a modeled service through the real library, in
 virtual time, once for each setting, and compares the outcomes in a table, in a
@@ -43,11 +38,6 @@ gives the same result.
 Scenarios are ready by name: ` + strings.Join(scenario.Names(), ", ") + `.
 --print prints one as a file, which explains every field and is a start for a
 file of your own, in YAML or JSON.
-
---from reads the JSON lines that retrylog wrote, fits the clients, the
-service and the present setting to them, and compares other settings on that.
---write keeps the scenario as a file to change. A log of more than ten minutes
-is fitted where most attempts failed; --duration is for more or less of it.
 
 Settings are none, naive (a loop with a fixed delay), standard, adaptive,
 adaptive=scaled (scaled pacing in place of the AWS SDKs'), fleet and
@@ -62,14 +52,10 @@ these on.`,
   awsretry simulate throttle --settings adaptive,adaptive=scaled,profile=prod
   awsretry simulate outage --clients 10000 --duration 10m
   awsretry simulate --print brownout > mine.yaml
-  awsretry simulate mine.yaml
-  awsretry simulate --from service.log.gz --write traffic.yaml`,
+  awsretry simulate mine.yaml`,
 		ValidArgsFunction: completeScenario,
-		Args:              c.arguments,
+		Args:              cli.Exactly("SCENARIO|FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if c.from.Value != "" {
-				return c.runFrom(cmd.Context(), cmd.Flags().Changed, typed(cmd, args))
-			}
 			if c.print {
 				return c.printScenario(args[0])
 			}
@@ -80,7 +66,6 @@ these on.`,
 			return c.run(cmd.Context(), s, typed(cmd, args))
 		},
 	}
-	cli.DescribeExit(cmd, cli.HTTPError, "with --from: the simulation does not reproduce the log")
 	set := cmd.Flags()
 	set.SortFlags = false
 	set.Var(&c.settings, "settings", "settings to compare, in place of the scenario's")
@@ -92,17 +77,10 @@ these on.`,
 	set.Var(&c.picture, "picture", "draw a picture into this file, SVG or PNG by its ending")
 	set.Var(&c.report, "report",
 		"write a report into this HTML file, with curves to zoom into; a browser shows it without a network")
-	set.Var(&c.from, "from", "make the scenario of this log, which may be compressed by gzip; - is standard input")
-	set.Var(&c.writeTo, "write", "with --from: also write the scenario into this file")
-	set.Var(&c.host, "host", "with --from: only requests to this host, with its port")
-	set.Var(&c.callers, "callers", "with --from: how many callers there are, which each wait for a call before the next")
-	set.Var(&c.timeout, "timeout", "with --from: how long callers wait for a call, with its retries and delays")
-	set.Var(&c.present, "present", "with --from: the setting that wrote the log, such as adaptive=scaled+limits")
 	set.Var(&c.changesOf, "set", "change a line of the scenario's file, as in service.capacity=200 or events[0].from=30s; "+
 		"may be given again")
 	set.BoolVar(&c.json, "json", false, "print a JSON object with every figure and every second in place of the table")
-	set.BoolVar(&c.print, "print", false,
-		"print the scenario, a ready one or that of --from, as a file, and simulate nothing")
+	set.BoolVar(&c.print, "print", false, "print a ready scenario as a file, and simulate nothing")
 	return cmd
 }
 
@@ -115,14 +93,6 @@ type command struct {
 	seed     uint64
 	picture  cli.Word
 	report   cli.Word
-	from     cli.Word
-	writeTo  cli.Word
-	host     cli.Word
-	callers  cli.Number
-	timeout  cli.Period
-	present  cli.Word
-	fitted   *traffic.Fitted  // with --from, unless what is simulated was not recorded
-	seeds    []engine.Outcome // of the present setting, with fitted
 
 	changesOf assignments
 	json      bool
@@ -161,29 +131,13 @@ func (c *command) run(ctx context.Context, of scenario.Scenario, typed string) e
 	if err := views.keep(); err != nil {
 		return cli.Failed(err)
 	}
-	if err := c.show(result); err != nil {
-		return cli.Failed(err)
-	}
-	if c.fitted != nil && len(c.fitted.Off(c.seeds...)) > 0 {
-		return cli.Reported(cli.HTTPError)
-	}
-	return nil
+	return cli.Failed(c.show(result))
 }
 
 // show prints the result.
 func (c *command) show(result *engine.Result) error {
-	switch {
-	case c.json && c.fitted != nil:
-		return term.NewEncoder(c.Out).Encode(struct {
-			*engine.Result
-			From traffic.Verdict `json:"from"`
-		}{result, c.fitted.Verdict(c.seeds...)})
-	case c.json:
+	if c.json {
 		return term.NewEncoder(c.Out).Encode(result)
-	case c.fitted != nil:
-		if err := c.fitted.WriteComparison(c.Out, c.seeds...); err != nil {
-			return err
-		}
 	}
 	return result.WriteTable(c.Out, c.TableWidth(c.Out))
 }
@@ -195,11 +149,6 @@ func (c *command) simulate(ctx context.Context, of scenario.Scenario) (*engine.R
 	progress, done := c.progress()
 	defer done()
 	result, err := engine.Run(ctx, of, engine.Options{Getenv: c.Getenv, Progress: progress})
-	if err == nil && c.fitted != nil {
-		var more []engine.Outcome
-		more, err = traffic.Again(ctx, of, engine.Options{Getenv: c.Getenv})
-		c.seeds = append(result.Outcomes[:1:1], more...)
-	}
 	if ctx.Err() != nil {
 		return nil, cli.ErrInterrupted
 	}

@@ -38,13 +38,6 @@ func (c *command) views(typed string) views {
 		origin := report.Origin{Command: typed, Version: cli.Version()}
 		all = append(all, &view{flag: "--report", path: c.report.Value,
 			draw: func(w io.Writer, r *engine.Result) error {
-				if c.fitted != nil {
-					var record strings.Builder
-					if err := c.fitted.WriteComparison(&record, c.seeds...); err != nil {
-						return err
-					}
-					origin.Record = record.String()
-				}
 				return report.Write(w, r, origin)
 			}})
 	}
@@ -111,7 +104,7 @@ func typed(cmd *cobra.Command, args []string) string {
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "json", "picture", "report", "write":
+		case "json", "picture", "report":
 		default:
 			words = append(words, "--"+f.Name, quoted(f.Value.String()))
 		}

@@ -1,26 +1,12 @@
 package simulate
 
 import (
-	"html"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"example.com/awsretry/cmd/internal/clitest"
 	"example.com/awsretry/cmd/internal/term"
 )
-
-// The report of a log shows how far it can be trusted.
-func TestReportOfALog(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "out.html")
-	r := clitest.Shell{}.Run(t, New, "simulate", "--from", recordedLog, "--settings", "none", "--report", file)
-	page := html.UnescapeString(string(clitest.Must[[]byte](t)(os.ReadFile(file))))
-	comparison, _, _ := strings.Cut(r.Out, "traffic: ")
-	if r.Status != 0 || comparison == "" || !strings.Contains(page, strings.TrimSpace(comparison)) {
-		t.Errorf("%+v; the report does not have\n%s", r, comparison)
-	}
-}
 
 // A shell reads the command in the report as it was typed.
 func TestTyped(t *testing.T) {
@@ -30,7 +16,7 @@ func TestTyped(t *testing.T) {
 	}{
 		{[]string{"--seed", "5", "--rate", "12.5", "outage", "--duration=2m"},
 			"awsretry simulate outage --seed 5 --rate 12.5 --duration 2m0s"},
-		{[]string{"outage", "--json", "--picture", "a.svg", "--report", "b.html", "--write", "c.yaml"},
+		{[]string{"outage", "--json", "--picture", "a.svg", "--report", "b.html"},
 			"awsretry simulate outage"},
 		{[]string{"it's mine.yaml"}, `awsretry simulate 'it'\''s mine.yaml'`},
 		{[]string{"outage", "--settings", "none", "--settings", `"delivery=a,b.json"`},

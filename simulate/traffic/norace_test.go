@@ -1,5 +1,0 @@
-//go:build !race
-
-package traffic
-
-const raceDetector = false
