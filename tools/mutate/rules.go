@@ -118,7 +118,9 @@ func readRules(root string) (map[string][]string, error) {
 		if match := number.FindStringSubmatch(line); match != nil {
 			rule = "invariant " + match[1]
 		}
-		add(rule, line)
+		if rule != "" {
+			add(rule, line)
+		}
 	}
 	return rules, nil
 }
