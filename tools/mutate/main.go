@@ -44,10 +44,6 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	packages, err := findTests(root)
-	if err != nil {
-		log.Fatal(err)
-	}
 
 	faults := compare(rules, mutations)
 	for _, fault := range faults {
@@ -66,7 +62,7 @@ func main() {
 		running.Go(func() {
 			defer func() { <-free }()
 			began := time.Now()
-			test, err := m.run(root, m.tests(rules), packages)
+			test, err := m.run(root, m.tests(rules))
 			mu.Lock()
 			defer mu.Unlock()
 			fmt.Print(m)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -142,25 +141,4 @@ func compare(rules map[string][]string, list []*mutation) (faults []string) {
 	}
 	slices.Sort(faults)
 	return faults
-}
-
-// findTests returns the folders that have each test.
-func findTests(root string) (map[string][]string, error) {
-	folders := make(map[string][]string)
-	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
-	return folders, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && slices.Contains([]string{"testdata", "node_modules", ".git", "dist"}, entry.Name()):
-			return filepath.SkipDir
-		case !strings.HasSuffix(path, "_test.go"):
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		for _, match := range function.FindAllStringSubmatch(string(text), -1) {
-			folders[match[1]] = append(folders[match[1]], filepath.Dir(path))
-		}
-		return err
-	})
 }

@@ -2,19 +2,19 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// run runs the tests with the mutation, and returns the first that fails.
-func (m *mutation) run(root string, tests []string, folders map[string][]string) (failed string, err error) {
+// run runs the tests with the mutation, and returns the one that fails.
+func (m *mutation) run(root string, tests []string) (failed string, err error) {
 	path := filepath.Join(root, m.file)
 	code, err := os.ReadFile(path)
 	if err != nil {
@@ -35,27 +35,29 @@ func (m *mutation) run(root string, tests []string, folders map[string][]string)
 		os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return "", err
 	}
-
 	module := moduleOf(root, path)
-	var packages []string
-	for _, name := range tests {
-		for _, folder := range folders[name] {
-			if moduleOf(root, folder) == module {
-				packages = append(packages, folder)
-			}
-		}
-	}
-	slices.Sort(packages)
-	if packages = slices.Compact(packages); len(packages) == 0 {
-		return "", fmt.Errorf("none of the tests is in the module of %s", m.file)
+	names := "(" + strings.Join(tests, "|") + ")"
+	packages := packagesWith(root, module, names)
+	if len(packages) == 0 {
+		return "", fmt.Errorf("none of the tests is in the module of %s: %s", m.file, names)
 	}
 	cmd := exec.Command("go", append([]string{
-		"test", "-json", "-vet=off", "-failfast", "-timeout=3m", "-overlay", overlay,
-		"-run", "^(" + strings.Join(tests, "|") + ")$",
+		"test", "-vet=off", "-failfast", "-timeout=3m", "-overlay", overlay, "-run", "^" + names + "$",
 	}, packages...)...)
 	cmd.Dir = module
-	return firstFailure(cmd)
+	out, err := cmd.CombinedOutput()
+	switch failure := failurePattern.FindSubmatch(out); {
+	case err == nil:
+		return "", errors.New("not noticed: all tests of the rule pass")
+	case failure == nil || bytes.Contains(out, []byte(" failed]\n")):
+		return "", fmt.Errorf("the tests do not run: %w\n%s", err, out)
+	default:
+		return string(failure[1]), nil
+	}
 }
+
+// failurePattern matches a test that fails, or a package whose tests crash.
+var failurePattern = regexp.MustCompile(`(?m)^(?:--- FAIL: |FAIL\t)(\S+)`)
 
 // moduleOf returns the folder of the go.mod that a file or folder belongs to.
 func moduleOf(root, path string) string {
@@ -68,36 +70,16 @@ func moduleOf(root, path string) string {
 	return path
 }
 
-// firstFailure runs go test -json, and returns the first test that fails. It is
-// an error if none does, or the mutation does not compile.
-func firstFailure(cmd *exec.Cmd) (failed string, err error) {
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err == nil {
-		return "", errors.New("not noticed: all tests of the rule pass")
-	}
-	var text strings.Builder
-	var begun string // the test that began last, which has crashed if none has failed
-	for line := range bytes.Lines(out) {
-		var event struct{ Action, Package, Test, Output string }
-		if json.Unmarshal(line, &event) != nil {
-			continue
-		}
-		switch text.WriteString(event.Output); event.Action {
-		case "build-fail":
-			return "", fmt.Errorf("the mutation does not compile:\n%s", text.String())
-		case "run":
-			begun = event.Test
-		case "fail":
-			if event.Test != "" {
-				return event.Test, nil
-			}
-			failed = cmp.Or(begun, event.Package)
+// packagesWith returns the folders of the module that have tests of the names.
+func packagesWith(root, module, names string) (folders []string) {
+	grep := exec.Command("git", "grep", "--untracked", "-lE", "^func "+names+`\(`, "--", "*_test.go")
+	grep.Dir = module
+	out, _ := grep.Output() // fails if there is none
+	for name := range strings.FieldsSeq(string(out)) {
+		if folder := filepath.Dir(filepath.Join(module, name)); moduleOf(root, folder) == module {
+			folders = append(folders, folder)
 		}
 	}
-	if failed != "" {
-		return failed, nil
-	}
-	return "", fmt.Errorf("%w: %s%s", err, text.String(), stderr.String())
+	slices.Sort(folders)
+	return slices.Compact(folders)
 }
