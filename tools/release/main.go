@@ -71,10 +71,11 @@ func release(dir, out, path, version string) ([]*mod, error) {
 			return nil, err
 		}
 	}
-	if err := writeTree(dir, tree, path, version); err != nil {
+	dirs, err := writeTree(dir, tree, path, version)
+	if err != nil {
 		return nil, err
 	}
-	mods, err := editModules(tree, path, version)
+	mods, err := editModules(tree, dirs, path, version)
 	if err != nil {
 		return nil, err
 	}
