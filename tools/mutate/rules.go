@@ -66,8 +66,7 @@ func (m *mutation) tests(rules map[string][]string) (names []string) {
 	for _, rule := range m.rules {
 		names = append(names, rules[key(rule)]...)
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 // key returns the key of a rule in the map of readRules. The rules of

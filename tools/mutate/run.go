@@ -35,8 +35,7 @@ func (m *mutation) run(root string, tests []string) (failed string, err error) {
 		os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return "", err
 	}
-	module := moduleOf(root, path)
-	names := "(" + strings.Join(tests, "|") + ")"
+	module, names := moduleOf(root, path), "("+strings.Join(tests, "|")+")"
 	packages := packagesWith(root, module, names)
 	if len(packages) == 0 {
 		return "", fmt.Errorf("none of the tests is in the module of %s: %s", m.file, names)

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// private are the folders of the modules that only work on the repository
-// itself. They are not published, and keep their replace directives.
+// private are the folders of the modules that work on the repository only. They
+// are not published, and keep their replace directives.
 var private = []string{"bench", "interop", "interop/clients", "retryablehttp/users", "tools"}
 
 // A mod is a module of the tree.
@@ -25,7 +25,7 @@ type mod struct {
 	dir      string // in the tree, with slashes; "." for the root
 	path     string
 	file     *modfile.File
-	requires []*mod // modules of the tree
+	requires []*mod   // modules of the tree
 	sums     []string // its lines in a go.sum; nil until it is published
 }
 
@@ -189,12 +189,6 @@ func (m *mod) hash(v module.Version, name string) error {
 		return err
 	}
 	gomod, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) { return os.Open(name + ".mod") })
-	if err != nil {
-		return err
-	}
-	m.sums = []string{
-		fmt.Sprintf("%s %s %s", v.Path, v.Version, all),
-		fmt.Sprintf("%s %s/go.mod %s", v.Path, v.Version, gomod),
-	}
-	return nil
+	m.sums = []string{v.Path + " " + v.Version + " " + all, v.Path + " " + v.Version + "/go.mod " + gomod}
+	return err
 }
