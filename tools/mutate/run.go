@@ -41,7 +41,7 @@ func (m *mutation) run(root string, tests []string) (failed string, err error) {
 		return "", fmt.Errorf("none of the tests is in the module of %s: %s", m.file, names)
 	}
 	cmd := exec.Command("go", append([]string{
-		"test", "-vet=off", "-failfast", "-timeout=3m", "-overlay", overlay, "-run", "^" + names + "$",
+		"test", "-vet=off", "-count=1", "-failfast", "-timeout=3m", "-overlay", overlay, "-run", "^" + names + "$",
 	}, packages...)...)
 	cmd.Dir = module
 	out, err := cmd.CombinedOutput()
