@@ -54,12 +54,12 @@ demo: ## Real requests against a failing service on loopback, in under 20 second
 test: needs ## The tests (4 minutes the first time), but for the longest and those of SDKs, which make check runs; says first which it skips for want of a server
 	@$(PARALLEL) $(TESTS)
 
-check: needs-check ## All else that CI runs: long tests and those of SDKs, race detector, linters, other platforms, API listing, layers, rules, pictures
+check: needs-check ## All else that CI runs: long tests and those of SDKs, race detector, linters, other platforms, API listing, pictures
 	@command -v "$$(go env CC)" >/dev/null || { echo "the race detector needs a C compiler, and $$(go env CC) is not in PATH: install gcc or clang"; exit 1; }
 	@$(PARALLEL) $(RACES) whole/interop later whole/simulate whole/awssdk whole/otelretry whole/bench lint crossvet pictures-check
 	@$(PARALLEL) whole/retryablehttp whole/retryablehttp/users whole/interop/clients release-check # whose uploads and builds would slow the others down
 
-lint: format $(LINTS) api-check layers mutate-check ## Of these only formatting, linters, API listing, layers and rules
+lint: format $(LINTS) api-check ## Of these only formatting, linters and API listing
 
 $(TESTS): test/%: compile/%
 	@echo "== go test $*"; cd $* && go test -vet=off $(if $(filter $(LONG),$*),-short) -skip '$(later)' $(not_sdk)
@@ -86,12 +86,10 @@ $(RACES): race/%: compile-race/%
 # The tests of those that are compiled run beside that.
 COMPILES := $(TESTED:%=compile/%) $(SDKS:%=compile/%)
 COMPILES_RACE := $(RACES:race/%=compile-race/%)
-before :=
-$(foreach m,$(TESTED),$(eval compile/$m: $(before:%=compile/%))$(eval before := $m))
-before :=
-$(foreach m,$(SDKS),$(eval compile/$m: $(before:%=compile/%))$(eval before := $m))
-before :=
-$(foreach m,$(RACES:race/%=%),$(eval compile-race/$m: $(before:%=compile-race/%))$(eval before := $m))
+in_turn = $(eval before :=)$(foreach m,$2,$(eval $1/$m: $(before:%=$1/%))$(eval before := $m))
+$(call in_turn,compile,$(TESTED))
+$(call in_turn,compile,$(SDKS))
+$(call in_turn,compile-race,$(RACES:race/%=%))
 
 $(COMPILES): compile/%:
 	@cd $* && $(FAST) go list -export -deps -test $(not_sdk) >/dev/null
@@ -138,21 +136,15 @@ $(SDKS:%=lint/%) lint/deliveryqueue: $(SDKS:%=compile/%)
 $(LINTS): lint/%: bin/lint
 	@echo "== lint $*"; cd $* && $(FAST) $(CURDIR)/bin/lint ./...
 
-bin/lint: tools/lint/main.go tools/go.mod
+bin/lint: $(wildcard tools/lint/*.go) tools/go.mod
 	@cd tools && $(FAST) go build -o ../$@ ./lint
 
-crossvet:
-	@echo "== crossvet"; cd tools && $(FAST) go run ./crossvet -C .. $(PLATFORMS)
-	@cd tools && for m in $(filter cmd/%,$(MODULES)); do $(FAST) go run ./crossvet -C ../$$m $(COMMAND_PLATFORMS); done
+crossvet: # compiles for each platform what the packages import, once
+	@vet() { for p in $${@:2}; do echo "== go vet $$1 for $$p"; (cd $$1 && GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 $(FAST) go vet ./...); done; }; \
+	vet . $(PLATFORMS); for m in $(filter cmd/%,$(MODULES)); do vet $$m $(COMMAND_PLATFORMS); done
 
-layers: ## Which files of the library use each other's names; only the pairs named here may do so mutually
-	@cd tools && go run ./layers -C .. -allow config.go:transport.go
-
-mutate: ## Breaks each rule of docs/SOURCES.md and docs/ARCHITECTURE.md, and names the test that notices (ten minutes); RUN='^REF:.*quota' for some
+mutate: ## Breaks each rule of docs/SOURCES.md and docs/ARCHITECTURE.md, and names the test that notices (five minutes); RUN='^REF:.*quota' for some
 	cd tools && go build -o ../bin/mutate ./mutate && ../bin/mutate -C .. -run '$(RUN)'
-
-mutate-check: # the list of what make mutate breaks is that of the rules, and fits the code
-	@cd tools && go run ./mutate -C .. -check
 
 TIME ?= 10m
 fifty: ## Fifty endpoints of a deliveryqueue, of which none to forty are slow, hang or trickle, for TIME (10m; .ci/run: 30s), with 100,000 deliveries waiting for them
@@ -234,4 +226,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet layers mutate mutate-check api api-check vuln cover bench interop pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff
+.PHONY: help demo test check later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet mutate api api-check vuln cover bench interop pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff

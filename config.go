@@ -263,6 +263,7 @@ func (c *config) setBuckets(t *Transport) {
 	bucket.Part = shares && quota.Share > 0
 	c.partitions = &admission.Table{
 		Size:     cmp.Or(t.MaxPartitions, defaultMaxPartitions),
+		Start:    t.spreadStart,
 		Lines:    c.mode == Adaptive || c.waitTokens || c.shareRetryAfter,
 		NewQuota: func() *tokens.Quota { return tokens.NewQuota(bucket) },
 		NewPacer: func() *pacer.Pacer { return nil },

@@ -107,7 +107,7 @@ func (c *call) nextDelay() time.Duration {
 	if c.record.Asked == 0 {
 		return d
 	}
-	asked := c.partition.Spread.Add(time.Now(), c.record.Asked, c.config.spread.of(c.record.Asked))
+	asked := c.partition.Spread.Add(c.record.Asked, c.config.spread.of(c.record.Asked))
 	status := c.record.Response.StatusCode
 	if c.config.mode == Legacy && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
 		return jitter.Add(d, asked)

@@ -264,13 +264,18 @@ type Transport struct {
 	Observe func(Attempt)
 
 	retrying
-	config    atomic.Pointer[config] // nil until the first request
-	resolving sync.Mutex             // guards the making of config
+	spreadStart uint64                 // see StartSpread
+	config      atomic.Pointer[config] // nil until the first request
+	resolving   sync.Mutex             // guards the making of config
 }
 
 // retrying is embedded in a RoundTripper whose requests are not to be retried by
 // another one of this repository.
 type retrying = retrier.Always
+
+// StartSpread makes the parts of RetryAfterSpread a sequence with that beginning, so
+// that package simulate gets the same ones in each run. 0 means a random sequence.
+func (t *Transport) StartSpread(_ retrier.Seal, at uint64) { t.spreadStart = at }
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -9,6 +9,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
 	"example.com/awsretry/internal/regularfile"
+	"example.com/awsretry/internal/retrier"
 	"example.com/awsretry/simulate/scenario"
 )
 
@@ -128,6 +129,7 @@ func transports(s scenario.Setting, mode awsretry.Mode, revision awsretry.Revisi
 			ShareRetryAfter: s.ShareRetryAfter, Resume: s.Resume,
 			Backoff: seededBackoff(mode, l.seed, l.grid),
 		}
+		t.StartSpread(retrier.Seal{}, random(l.seed, forRetryAfter)|1)
 		if s.NoSpread {
 			t.RetryAfterSpread = leastSpread
 		}

@@ -22,6 +22,7 @@ const (
 	forRenewal
 	forFirstToken
 	forBody
+	forRetryAfter
 )
 
 // random returns a number that depends only on its arguments: a seed and the

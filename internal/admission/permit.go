@@ -149,7 +149,7 @@ func (p *Partition) waitForGate(caller *wait.Context) error {
 		if !closed {
 			return nil
 		}
-		wait = p.Spread.Add(now, wait, spread)
+		wait = p.Spread.Add(wait, spread)
 		if caller.Outlives(wait) {
 			return fmt.Errorf("%w: the delay of %v that the service asked for %w",
 				pacer.ErrRateLimited, wait.Round(time.Millisecond), pacer.ErrTooLate)

@@ -29,7 +29,8 @@ import (
 // use.
 type Table struct {
 	Size  int
-	Lines bool // calls may wait in line
+	Lines bool   // calls may wait in line
+	Start uint64 // of the Spread of a partition
 
 	NewQuota func() *tokens.Quota
 	NewPacer func() *pacer.Pacer     // returns nil except in adaptive mode
@@ -120,6 +121,7 @@ func (t *Table) add(name, host string) *Partition {
 		host = ""
 	}
 	p := &Partition{Name: strings.Clone(name), Host: strings.Clone(host)}
+	p.Spread.Start(t.Start)
 	if t.used.Len() < t.Size {
 		t.fill(p, t.NewQuota(), t.NewPacer(), t.NewShare)
 	} else if old := t.dropOne(); old != nil {

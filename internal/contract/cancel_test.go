@@ -250,6 +250,17 @@ func TestCancelOfAWait(t *testing.T) {
 	}
 }
 
+// A delay is not begun that http.Client.Timeout would end.
+func TestClientTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &transport{Base: httpfake.Statuses(503), Backoff: delayed(3 * time.Second)}
+		client := http.Client{Timeout: 5 * time.Second, Transport: tr}
+		r := sendGet(t, httpfake.Base(client.Do))
+		r.want(t, 503, awsretry.StopDeadline, 3*time.Second)
+		r.wantBody(t, "")
+	})
+}
+
 // A delay that would not end before the deadline is not begun: the outcome is
 // returned at once.
 func TestDelayThatWouldPassTheDeadline(t *testing.T) {

@@ -231,7 +231,7 @@ func (d download) run(t *testing.T) {
 	start := time.Now()
 	resp := send(tr, req).response(t)
 	got, err := io.ReadAll(resp.Body)
-	if n, again := resp.Body.Read(make([]byte, 1)); n != 0 || again == nil {
+	if n, again := resp.Body.Read(make([]byte, 1)); n != 0 || again == nil || err != nil && again.Error() != err.Error() {
 		t.Errorf("Read after the end returned %d, %v", n, again)
 	}
 	resp.Body.Close()

@@ -146,6 +146,20 @@ func TestResumeWaitsForTokens(t *testing.T) {
 	}
 }
 
+// A request for the rest that brings little gives up its tokens at the break:
+// the next one does not wait for them.
+func TestBreakGivesUpTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := continuing(&object{breaks: []int{100, 10}})
+		tr.Quota.Capacity, tr.Backoff = 8, delayed(0)
+		start := time.Now()
+		_, err := readToEnd(sendGet(t, tr).response(t))
+		if wantBrokenOff(t, err, awsretry.StopQuota, 110); time.Since(start) != 0 {
+			t.Errorf("after %v", time.Since(start))
+		}
+	})
+}
+
 // The body does not keep the partition: another one may replace it.
 func TestResumeReleasesThePartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,21 +11,28 @@ import (
 
 // A Spread spreads the ends of delays that many callers have in common. Any number
 // of successive delays is spread evenly, more so than at random: each is a golden
-// section after the one before, modulo the spread. The zero Spread is ready, and
-// safe for concurrent use.
-type Spread struct{ at atomic.Uint64 } // a fraction of 2^64; 0 before the first delay
+// section after the one before, modulo the spread. A Spread is safe for concurrent
+// use.
+type Spread struct{ at atomic.Uint64 } // a fraction of 2^64
+
+// Start sets the part of the first delay, as a fraction of 2^64. 0 means a random
+// one, so that processes that have the same delay do not all end it at one time.
+func (s *Spread) Start(at uint64) {
+	if at == 0 {
+		at = rand.Uint64()
+	}
+	s.at.Store(at)
+}
 
 // golden is 2^64 divided by the golden ratio.
 const golden = 0x9e3779b97f4a7c15
 
-// Add returns the delay and a part of spread. The first part depends on the
-// nanosecond, which differs from process to process.
-func (s *Spread) Add(now time.Time, delay, spread time.Duration) time.Duration {
+// Add returns the delay and a part of spread.
+func (s *Spread) Add(delay, spread time.Duration) time.Duration {
 	if spread <= 0 {
 		return delay
 	}
-	s.at.CompareAndSwap(0, uint64(now.UnixNano())*golden)
-	part, _ := bits.Mul64(s.at.Add(golden), uint64(spread)+1)
+	part, _ := bits.Mul64(s.at.Add(golden)-golden, uint64(spread)+1)
 	return Add(delay, time.Duration(part))
 }
 

@@ -13,9 +13,10 @@ func TestSpread(t *testing.T) {
 	const delay, spread = time.Second, time.Minute
 	for _, n := range []int{1, 2, 3, 10, 1000} {
 		var s Spread
+		s.Start(0)
 		var ends []time.Duration
 		for range n {
-			ends = append(ends, s.Add(time.Now(), delay, spread))
+			ends = append(ends, s.Add(delay, spread))
 		}
 		slices.Sort(ends)
 		if ends[0] < delay || ends[n-1] > delay+spread {
@@ -33,22 +34,25 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// The first delays of many processes are spread too, even if their clocks are
-// coarse.
+// The first delays of many processes are spread too, and a start is repeated.
 func TestSpreadOfProcesses(t *testing.T) {
 	const processes, parts = 1000, 10
-	for _, step := range []time.Duration{1, 100, time.Microsecond, time.Millisecond, 15625 * time.Microsecond} {
-		var in [parts + 1]int
-		now := time.Now().Truncate(step)
-		for i := range processes {
-			var s Spread
-			in[s.Add(now.Add(time.Duration(i)*step), 0, parts*time.Second)/time.Second]++
+	var in [parts + 1]int
+	for range processes {
+		var s Spread
+		s.Start(0)
+		in[s.Add(0, parts*time.Second)/time.Second]++
+	}
+	for i, n := range in[:parts] {
+		if n < processes/parts/2 || n > 2*processes/parts {
+			t.Errorf("%d of %d delays are in part %d", n, processes, i)
 		}
-		for i, n := range in[:parts] {
-			if n < processes/parts/2 || n > 2*processes/parts {
-				t.Errorf("clocks with steps of %v: %d of %d delays are in part %d", step, n, processes, i)
-			}
-		}
+	}
+	var a, b Spread
+	a.Start(7)
+	b.Start(7)
+	if a.Add(0, time.Hour) != b.Add(0, time.Hour) {
+		t.Error("the same start has another delay")
 	}
 }
 
@@ -62,7 +66,7 @@ func TestSpreadBounds(t *testing.T) {
 	} {
 		var s Spread
 		for range 100 {
-			if d := s.Add(time.Time{}, tt.delay, tt.spread); d < tt.least || d > tt.most {
+			if d := s.Add(tt.delay, tt.spread); d < tt.least || d > tt.most {
 				t.Errorf("%v and a part of %v is %v", tt.delay, tt.spread, d)
 			}
 		}
@@ -77,7 +81,7 @@ func TestSpreadConcurrently(t *testing.T) {
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() {
-			end := s.Add(time.Now(), time.Second, time.Minute)
+			end := s.Add(time.Second, time.Minute)
 			mu.Lock()
 			defer mu.Unlock()
 			ends[end] = true

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// OverTime is how the load and the service change in steps of equal length, as in a
-// log. A list has one number for each step, up to the end of the run; an empty one
-// changes nothing. An event that sets the same value overrides OverTime while it
-// lasts.
+// OverTime is how the load and the service change in steps of equal length. A list
+// has one number for each step, up to the end of the run; an empty one changes
+// nothing. An event that sets the same value overrides OverTime while it lasts.
 type OverTime struct {
 	Every Duration `yaml:"every" json:"every"` // the length of a step
 

@@ -8,6 +8,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -66,15 +67,14 @@ func check(path, version string) error {
 // modules, each after those that it requires.
 func release(dir, out, path, version string) ([]*mod, error) {
 	tree, proxy := filepath.Join(out, "tree"), filepath.Join(out, "proxy")
-	for _, folder := range []string{tree, proxy} {
-		if err := os.RemoveAll(folder); err != nil {
-			return nil, err
-		}
-	}
-	if err := writeTree(dir, tree, path, version); err != nil {
+	if err := errors.Join(os.RemoveAll(tree), os.RemoveAll(proxy)); err != nil {
 		return nil, err
 	}
-	mods, err := editModules(tree, path, version)
+	dirs, err := writeTree(dir, tree, path, version)
+	if err != nil {
+		return nil, err
+	}
+	mods, err := editModules(tree, dirs, path, version)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
@@ -18,8 +16,8 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// private are the folders of the modules that only work on the repository
-// itself. They are not published, and keep their replace directives.
+// private are the folders of the modules that work on the repository only. They
+// are not published, and keep their replace directives.
 var private = []string{"bench", "interop", "interop/clients", "retryablehttp/users", "tools"}
 
 // A mod is a module of the tree.
@@ -27,18 +25,13 @@ type mod struct {
 	dir      string // in the tree, with slashes; "." for the root
 	path     string
 	file     *modfile.File
-	requires []*mod // modules of the tree
-	sums     []string
-	done     bool // written to the proxy
+	requires []*mod   // modules of the tree
+	sums     []string // its lines in a go.sum; nil until it is published
 }
 
 // editModules rewrites every go.mod of the tree. It returns the modules that are
 // published.
-func editModules(tree, root, version string) ([]*mod, error) {
-	dirs, err := findModules(tree)
-	if err != nil {
-		return nil, err
-	}
+func editModules(tree string, dirs []string, root, version string) ([]*mod, error) {
 	public := make(map[string]*mod)
 	var mods []*mod
 	for _, dir := range dirs {
@@ -109,42 +102,37 @@ func (m *mod) edit(root, version string, public map[string]*mod) error {
 	return nil
 }
 
-// publish completes the go.sum of each module, and writes it to the proxy. The
-// modules are returned in the order in which they were written.
-func publish(mods []*mod, tree, proxy, version string) ([]*mod, error) {
-	license, err := os.ReadFile(filepath.Join(tree, "LICENSE"))
-	if err != nil {
-		return nil, err
-	}
-	var order []*mod
+// publish writes the modules to the proxy, each after those that it requires, and
+// returns them in that order.
+func publish(mods []*mod, tree, proxy, version string) (order []*mod, err error) {
 	for len(order) < len(mods) {
-		before := len(order)
-		for _, m := range mods {
-			if m.done || slices.ContainsFunc(m.requires, func(r *mod) bool { return !r.done }) {
-				continue
-			}
-			// Go adds the LICENSE of a repository to the module of each folder
-			// without one. With a copy, the sums do not depend on that.
-			if err := os.WriteFile(filepath.Join(tree, m.dir, "LICENSE"), license, 0o666); err != nil {
-				return nil, err
-			}
-			if err := m.publish(tree, proxy, version); err != nil {
-				return nil, fmt.Errorf("%s: %w", m.path, err)
-			}
-			m.done = true
-			order = append(order, m)
-		}
-		if len(order) == before {
+		next := slices.IndexFunc(mods, func(m *mod) bool {
+			return m.sums == nil && !slices.ContainsFunc(m.requires, func(r *mod) bool { return r.sums == nil })
+		})
+		if next < 0 {
 			return nil, errors.New("modules require each other in a circle, so none of them can be hashed first")
 		}
+		if err := mods[next].publish(tree, proxy, version); err != nil {
+			return nil, fmt.Errorf("%s: %w", mods[next].path, err)
+		}
+		order = append(order, mods[next])
 	}
 	return order, nil
 }
 
-// publish writes m's go.sum and its files of the proxy. What it requires must be
-// published.
+// publish completes m's go.sum, and writes its files of the proxy and its sums.
+// What it requires must be published.
 func (m *mod) publish(tree, proxy, version string) error {
 	dir := filepath.Join(tree, m.dir)
+	// Go adds the LICENSE of a repository to the module of each folder without
+	// one. With a copy, the sums do not depend on that.
+	license, err := os.ReadFile(filepath.Join(tree, "LICENSE"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "LICENSE"), license, 0o666)
+	}
+	if err != nil {
+		return err
+	}
 	if err := m.addSums(filepath.Join(dir, "go.sum")); err != nil {
 		return err
 	}
@@ -165,17 +153,9 @@ func (m *mod) publish(tree, proxy, version string) error {
 	if err := errors.Join(zip.CreateFromDir(archive, v, dir), archive.Close()); err != nil {
 		return err
 	}
-	gomod := modfile.Format(m.file.Syntax)
-	info, err := json.Marshal(struct {
-		Version string
-		Time    time.Time
-	}{version, time.Now().UTC().Truncate(time.Second)})
-	if err != nil {
-		return err
-	}
 	if err := errors.Join(
-		os.WriteFile(name+".mod", gomod, 0o666),
-		os.WriteFile(name+".info", info, 0o666),
+		os.WriteFile(name+".mod", modfile.Format(m.file.Syntax), 0o666),
+		os.WriteFile(name+".info", fmt.Appendf(nil, "{\"Version\":%q}\n", version), 0o666),
 		os.WriteFile(filepath.Join(to, "list"), []byte(version+"\n"), 0o666),
 	); err != nil {
 		return err
@@ -209,12 +189,6 @@ func (m *mod) hash(v module.Version, name string) error {
 		return err
 	}
 	gomod, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) { return os.Open(name + ".mod") })
-	if err != nil {
-		return err
-	}
-	m.sums = []string{
-		fmt.Sprintf("%s %s %s", v.Path, v.Version, all),
-		fmt.Sprintf("%s %s/go.mod %s", v.Path, v.Version, gomod),
-	}
-	return nil
+	m.sums = []string{v.Path + " " + v.Version + " " + all, v.Path + " " + v.Version + "/go.mod " + gomod}
+	return err
 }

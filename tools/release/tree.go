@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
-	"io/fs"
 	"os"
 	"os/exec"
+	gopath "path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,24 +15,28 @@ import (
 )
 
 // writeTree copies the files of the repository in dir that git knows to tree.
-// The copies name the module path instead of the repository's own.
-func writeTree(dir, tree, path, version string) error {
+// The copies name the module path instead of the repository's own. It returns the
+// folders with a go.mod.
+func writeTree(dir, tree, path, version string) (modules []string, err error) {
 	old, err := modulePath(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	list := exec.Command("git", "ls-files", "-z")
 	list.Dir = dir
 	names, err := list.Output()
 	if err != nil {
-		return fmt.Errorf("git ls-files in %s: %w", dir, err)
+		return nil, fmt.Errorf("git ls-files in %s: %w", dir, err)
 	}
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
 		if err := copyFile(filepath.Join(dir, name), filepath.Join(tree, name), newRenamer(old, path), version); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if gopath.Base(name) == "go.mod" {
+			modules = append(modules, gopath.Dir(name))
 		}
 	}
-	return nil
+	return modules, nil
 }
 
 func modulePath(dir string) (string, error) {
@@ -135,15 +139,4 @@ func published(page []byte, version string) ([]byte, error) {
 		out.WriteString(strings.ReplaceAll(text, "VERSION", version))
 		rest = after
 	}
-}
-
-// findModules returns the folders below tree that have a go.mod, as slash paths.
-func findModules(tree string) (dirs []string, err error) {
-	err = fs.WalkDir(os.DirFS(tree), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Name() == "go.mod" {
-			dirs = append(dirs, filepath.ToSlash(filepath.Dir(name)))
-		}
-		return err
-	})
-	return dirs, err
 }
