@@ -82,7 +82,7 @@ func (s *store) takeTurn(
 	interval := time.Second / time.Duration(perSecond)
 	// The statement sets next_at to the turn plus the interval.
 	err = s.db.QueryRowContext(ctx, s.query(fmt.Sprintf(`
-		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, per_second) VALUES ($1, %[1]s + $2, 0, $3)
+		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, per_second) VALUES ($1, %[1]s + $2, $3)
 		ON CONFLICT (endpoint) DO UPDATE SET per_second = $3,
 			next_at = CASE WHEN own.next_at > %[1]s + $5 THEN %[1]s ELSE %[2]s(own.next_at, %[1]s) END + $2
 			WHERE own.next_at <= %[1]s + $4 OR own.next_at > %[1]s + $5
@@ -111,7 +111,7 @@ func (s *store) takeProbe(ctx context.Context, endpoint string, interval time.Du
 // leaveAlone prevents attempts at the endpoint for a while.
 func (s *store) leaveAlone(ctx context.Context, endpoint string, wait time.Duration) error {
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
-		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, alone_until) VALUES ($1, 0, 0, %[1]s + $2)
+		INSERT INTO deliveryqueue_endpoint AS own (endpoint, alone_until) VALUES ($1, %[1]s + $2)
 		ON CONFLICT (endpoint) DO UPDATE SET alone_until = CASE WHEN own.alone_until > %[1]s + $3 THEN %[1]s + $2
 			ELSE %[2]s(own.alone_until, %[1]s + $2) END`, s.micros(), s.greatest())),
 		endpoint, wait.Microseconds(), longestHold.Microseconds())
@@ -127,7 +127,7 @@ func (s *store) setHealth(ctx context.Context, endpoint string, failed bool) err
 		health = `failing_since = CASE WHEN own.failing_since > 0 THEN own.failing_since ELSE ` + since + ` END`
 	}
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
-		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, failing_since, used_at) VALUES ($1, 0, 0, %s, %s)
+		INSERT INTO deliveryqueue_endpoint AS own (endpoint, failing_since, used_at) VALUES ($1, %s, %s)
 		ON CONFLICT (endpoint) DO UPDATE SET %[3]s, used_at = CASE WHEN own.used_at = 0 THEN %[2]s ELSE own.used_at END`,
 		since, s.micros(), health)), endpoint)
 	return err

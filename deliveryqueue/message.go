@@ -128,7 +128,7 @@ func (q *Queue) read(raw []byte, h head) (unread, error) {
 		return unread{}, err
 	}
 	// A sealed request that was moved to another row would be sent for that row.
-	if req.Header.Get(keyHeader) != h.Key || endpointOf(req.URL) != renamed(h.Endpoint) {
+	if req.Header.Get(keyHeader) != h.Key || endpointOf(req.URL) != h.Endpoint {
 		return unread{}, errors.New("its request is that of another delivery: the key or the endpoint differs from what List shows")
 	}
 	return u, nil
