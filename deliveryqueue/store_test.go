@@ -19,7 +19,7 @@ import (
 func TestStoreGoesAway(t *testing.T) {
 	t.Parallel()
 	q := open(t, newPostgres(t), Config{})
-	admin := connect(t, "pgx", postgres.server.URL("postgres"))
+	admin := connect(t, "pgx", postgres.server.url("postgres"))
 	database := scan[string](t, q, "SELECT current_database()")
 	allow := func(is bool) {
 		t.Helper()
