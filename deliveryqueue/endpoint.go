@@ -34,6 +34,9 @@ const (
 	// longestWait is the longest wait for a turn in a worker, for an attempt that
 	// missed its turn because the store is slow.
 	longestWait = 9 * time.Second
+
+	// probeInterval is the time between two attempts at a disabled endpoint.
+	probeInterval = 5 * time.Minute
 )
 
 // awaitTurn takes a turn for an attempt, by the throttle of its policy, and waits
@@ -44,14 +47,14 @@ func (q *Queue) awaitTurn(
 	ctx context.Context, policy *delivery.Policy, endpoint string, disabled bool,
 ) (now bool, err error) {
 	if disabled {
-		return q.store.takeProbe(ctx, endpoint, q.timing.probe)
+		return q.store.takeProbe(ctx, endpoint, probeInterval)
 	}
 	throttle := policy.ThrottlePolicy
 	if throttle == nil || throttle.MaxReceivesPerSecond == nil {
 		return true, nil
 	}
 	var wait time.Duration
-	for _, ahead := range []time.Duration{2 * early, q.timing.hold} {
+	for _, ahead := range []time.Duration{2 * early, longestWait} {
 		asked := time.Now()
 		next, taken, err := q.store.takeTurn(ctx, endpoint, *throttle.MaxReceivesPerSecond, ahead)
 		if err != nil {

@@ -155,7 +155,7 @@ func open(t testing.TB, store string, config Config) *Queue {
 	if config.PollInterval == 0 {
 		config.PollInterval = 20 * time.Millisecond
 	}
-	if testing.Verbose() {
+	if testing.Verbose() && config.Logger == nil {
 		config.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	q := must[*Queue](t)(Open(t.Context(), store, config))
