@@ -70,7 +70,7 @@ func compare(ctx context.Context, w io.Writer, scenarios []scenario, seeds int) 
 	for i := range rows {
 		rows[i].Figures = make([][]float64, seeds)
 	}
-	err := modeled.Each(len(rows)*seeds, func(i int) error {
+	err := modeled.Each(len(rows)*seeds, 0, func(i int) error {
 		row, seed := i/seeds, i%seeds
 		s := scenarios[row/len(pacings)]
 		run, err := s.run(ctx, pacings[row%len(pacings)], uint64(seed))

@@ -10,15 +10,71 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"example.com/awsretry"
+	"example.com/awsretry/awssdk"
 )
 
 func sdkStandard(cfg *aws.Config) { cfg.Retryer = func() aws.Retryer { return retry.NewStandard() } }
 func sdkAdaptive(cfg *aws.Config) {
 	cfg.Retryer = func() aws.Retryer { return retry.NewAdaptiveMode() }
+}
+
+func sdkWithoutQuota(cfg *aws.Config) {
+	cfg.Retryer = func() aws.Retryer {
+		return retry.NewStandard(func(o *retry.StandardOptions) { o.RateLimiter = ratelimit.None })
+	}
+}
+
+const (
+	sdkStandardName    = "aws-sdk-go-v2 standard"
+	awssdkName         = "awssdk adaptive"
+	awssdkAppliedName  = "awssdk adaptive, Apply"
+	awssdkScaledName   = "awssdk ScaledPacing"
+	awssdkStandardName = "awssdk standard, Apply"
+)
+
+// retryers are clients of the AWS SDK: with its own retryers, and with those of
+// package awssdk. The adaptive ones run on the wall clock too.
+var retryers = append(
+	named(sdkStandardName, sdkAdaptiveName),
+	library{name: awssdkStandardName, over: sdk(withAwssdk(awssdk.Config{}, true), fast)},
+	library{name: awssdkName, over: sdk(withAwssdk(awssdkAdaptive, false), fast)},
+	onBothClocks(awssdkAppliedName, withAwssdk(awssdkAdaptive, true)),
+	library{name: awssdkScaledName, over: sdk(withAwssdk(awssdkScaled, false), fast)},
+	onBothClocks(awssdkScaledName+", Apply", withAwssdk(awssdkScaled, true)),
+)
+
+var (
+	awssdkAdaptive = awssdk.Config{Mode: awsretry.Adaptive}
+	awssdkScaled   = awssdk.Config{
+		Mode:      awsretry.Adaptive,
+		RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
+	}
+)
+
+func onBothClocks(name string, configure func(*aws.Config)) library {
+	return library{name: name, over: sdk(configure, fast), wall: sdk(configure, fast)}
+}
+
+// withAwssdk makes the SDK retry by package awssdk: as the client's retryer
+// alone, or with all that Apply adds.
+func withAwssdk(c awssdk.Config, apply bool) func(*aws.Config) {
+	return func(cfg *aws.Config) {
+		r, err := awssdk.NewRetryer(c)
+		if err != nil {
+			panic(err) // the settings are constants
+		}
+		cfg.Retryer = func() aws.Retryer { return r }
+		if apply {
+			r.Apply(cfg)
+		}
+	}
 }
 
 // A pace returns a context for the SDK.

@@ -3,6 +3,7 @@
 package modeled
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -19,7 +20,6 @@ import (
 type Case struct {
 	Scenario scenario.Scenario
 	From     time.Duration
-	Then     *Case // also runs, on its own; nil: nothing
 }
 
 // A Run is what happened to the calls of one setting.
@@ -27,7 +27,6 @@ type Run struct {
 	Case    Case
 	Calls   []simulate.Call // without those that ended before From
 	Outcome simulate.Outcome
-	Then    *Run // of Case.Then
 }
 
 // Run runs the case with a setting.
@@ -44,18 +43,13 @@ func (c Case) Run(ctx context.Context, setting scenario.Setting, o simulate.Opti
 		return r, err
 	}
 	r.Outcome = result.Outcomes[0]
-	if c.Then != nil {
-		then, err := c.Then.Run(ctx, setting, o)
-		r.Then = &then
-		return r, err
-	}
 	return r, nil
 }
 
-// Each calls f with the numbers below n, as many at a time as there are
-// processors.
-func Each(n int, f func(int) error) error {
-	running := make(chan struct{}, runtime.GOMAXPROCS(0))
+// Each calls f with the numbers below n, so many at a time. 0 means as many as
+// there are processors.
+func Each(n, atOnce int, f func(int) error) error {
+	running := make(chan struct{}, cmp.Or(atOnce, runtime.GOMAXPROCS(0)))
 	failures := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {

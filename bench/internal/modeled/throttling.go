@@ -61,16 +61,16 @@ type Column = output.Column[Run]
 
 // The figures of callers of a service that throttles.
 var (
-	Goodput     = Column{"goodput", Run.goodput, output.Percent}
-	Refused     = Column{"throttled", Run.refused, output.Percent}
-	Failed      = Column{"calls failed", Run.failed, output.Percent}
+	Goodput     = Column{Name: "goodput", Of: Run.goodput, Show: output.Percent}
+	Refused     = Column{Name: "throttled", Of: Run.refused, Show: output.Percent}
+	Failed      = Column{Name: "calls failed", Of: Run.failed, Show: output.Percent}
 	P50         = Took("p50", 0.5)
 	P99         = Took("p99", 0.99)
 	Longest     = Took("longest", 1)
-	FairCallers = Column{"Jain, callers", func(r Run) float64 { return simulate.Jain(r.Succeeded()) }, index}
-	FairClients = Column{"Jain, clients", func(r Run) float64 { return simulate.Jain(r.byClient()) }, index}
-	Begun       = Column{"90 % after", func(r Run) float64 { return r.foundAfter(0) }, found}
-	Stepped     = Column{"after a step", Run.stepped, found}
+	FairCallers = Column{Name: "Jain, callers", Of: func(r Run) float64 { return simulate.Jain(r.Succeeded()) }, Show: index}
+	FairClients = Column{Name: "Jain, clients", Of: func(r Run) float64 { return simulate.Jain(r.byClient()) }, Show: index}
+	Begun       = Column{Name: "90 % after", Of: func(r Run) float64 { return r.foundAfter(0) }, Show: found}
+	Stepped     = Column{Name: "after a step", Of: Run.stepped, Show: found}
 
 	index = output.Number("%.3f")
 	found = output.Unless("never", "%.0f s")
@@ -82,14 +82,14 @@ var (
 // with their delays and their time in line. An unfinished call counts too, or a
 // caller that starves would not.
 func Took(name string, share float64) Column {
-	return Column{name, func(r Run) float64 {
+	return Column{Name: name, Show: Seconds, Of: func(r Run) float64 {
 		var took []time.Duration
 		for _, c := range r.Calls {
 			took = append(took, c.Took)
 		}
 		slices.Sort(took)
 		return simulate.Percentile(took, share).Seconds()
-	}, Seconds}
+	}}
 }
 
 // goodput is the successful calls, as a share of those that the service could
