@@ -30,19 +30,15 @@ type library struct {
 	standard, adaptive func(base http.RoundTripper) send // adaptive may be nil
 }
 
-const (
-	bareName   = "bare stub"
-	oursName   = "awsretry"
-	rehttpName = "rehttp"
-)
+const bareName = "bare stub"
 
-// libraries all make at most three attempts, without delay, jitter or log, and
+// libraries, after the stub, all make at most three attempts, without delay, jitter or log, and
 // retry 503. A quota does not run dry: awsretry's gets the tokens of a retry
 // back with its success.
 var libraries = []library{
 	{name: bareName, standard: through, adaptive: through},
-	{name: oursName, standard: ours(awsretry.Standard), adaptive: ours(awsretry.Adaptive)},
-	{name: rehttpName, standard: overRehttp},
+	{name: "awsretry", standard: ours(awsretry.Standard), adaptive: ours(awsretry.Adaptive)},
+	{name: "rehttp", standard: overRehttp},
 	{name: "go-retryablehttp", standard: overRetryablehttp},
 	{name: "failsafehttp", standard: overFailsafe},
 	{name: "aws-sdk-go-v2", standard: overSDK(sdkStandard), adaptive: overSDK(sdkAdaptive)},

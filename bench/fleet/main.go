@@ -8,16 +8,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
-	"sync"
-	"time"
+
+	"example.com/awsretry/bench/internal/output"
 )
 
 func main() {
@@ -25,60 +25,60 @@ func main() {
 	quick := flag.Bool("quick", false, "a short run, to see that it works; its figures say little")
 	only := flag.String("only", "", "measure those whose name contains `text`")
 	flag.Parse()
-	if *rounds < 1 || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "fleet: -rounds must be above 0, and there are no arguments")
-		os.Exit(2)
+	among := slices.DeleteFunc(contenders, func(c contender) bool { return !strings.Contains(c.name, *only) })
+	if *rounds < 1 || flag.NArg() > 0 || len(among) == 0 {
+		output.Exit(2, errors.New("there are no arguments, -rounds must be above 0, and -only part of a name"))
 	}
-	p := full
+	p, file := full, "limiters.md"
 	if *quick {
 		p = short
 	}
-	var among []contender
-	for _, c := range contenders {
-		if strings.Contains(c.name, *only) {
-			among = append(among, c)
-		}
-	}
-	begin := time.Now()
-	var all [][][phases]figures
-	for range *rounds {
-		round, err := p.round(context.Background(), among, 1, os.Stderr)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "fleet:", err)
-			os.Exit(1)
-		}
-		all = append(all, round)
-	}
-	fmt.Fprintf(os.Stderr, "done after %v\n", time.Since(begin).Round(time.Second))
 	if *quick || *only != "" {
-		p.print(os.Stdout, among, all)
-		return
+		file = ""
 	}
-	var text bytes.Buffer
-	p.print(&text, among, all)
-	if err := os.WriteFile("../docs/results/limiters.md", text.Bytes(), 0o644); err != nil {
-		fmt.Fprintln(os.Stderr, "fleet:", err)
-		os.Exit(1)
+	all := make([][][phases]figures, *rounds)
+	for i := range all {
+		for _, c := range among {
+			fmt.Fprintln(os.Stderr, c.name)
+			figures, err := p.run(context.Background(), c)
+			if err != nil {
+				output.Exit(1, fmt.Errorf("%s: %w", c.name, err))
+			}
+			all[i] = append(all[i], figures)
+		}
+	}
+	if err := output.Page(file, func(w io.Writer) { p.print(w, among, all) }); err != nil {
+		output.Exit(1, err)
 	}
 }
 
-// round measures each contender once, so many at a time.
-func (p plan) round(
-	ctx context.Context, among []contender, parallel int, progress io.Writer,
-) ([][phases]figures, error) {
-	all, faults := make([][phases]figures, len(among)), make([]error, len(among))
-	var running sync.WaitGroup
-	free := make(chan struct{}, parallel)
-	for i, c := range among {
-		free <- struct{}{}
-		fmt.Fprintln(progress, c.name)
-		running.Go(func() {
-			defer func() { <-free }()
-			if all[i], faults[i] = p.run(ctx, c); faults[i] != nil {
-				faults[i] = fmt.Errorf("%s: %w", c.name, faults[i])
-			}
-		})
+// print writes a table for each phase, of the figures of all rounds.
+func (p plan) print(w io.Writer, among []contender, rounds [][][phases]figures) {
+	output.Head(w, "Limiters that ask Redis for each request", fmt.Sprintf("go run ./fleet -rounds %d", len(rounds)),
+		"redis_rate", "go-redis", "valkey-go")
+	titles := [phases]string{
+		healthy: "The store is well",
+		slow:    fmt.Sprintf("The store is %d ms away", p.delay.Milliseconds()),
+		hanging: fmt.Sprintf("The store hangs for %.3g s", p.hangs.Seconds()),
+		stopped: fmt.Sprintf("The store is stopped for %.3g s, and empty afterwards", p.stopped.Seconds()),
 	}
-	running.Wait()
-	return all, errors.Join(faults...)
+	for of, title := range titles {
+		fmt.Fprintf(w, "## %s\n\n", title)
+		shown := columns
+		if phase(of) != healthy {
+			shown = columns[2:] // the store is not asked how much it does
+		}
+		var rows []output.Row
+		for i, contender := range among {
+			if phase(of) != healthy && !contender.usesStore {
+				continue
+			}
+			row := output.Row{Names: []any{contender.name}}
+			for _, round := range rounds {
+				row.Figures = append(row.Figures, output.Figures(shown, round[i][of]))
+			}
+			rows = append(rows, row)
+		}
+		output.Table(w, []any{""}, shown, rows, output.Median)
+	}
 }

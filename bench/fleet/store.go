@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -92,15 +91,14 @@ func (s *store) stop() {
 	s.server = nil
 }
 
-func (s *store) suspend() error { return s.server.Process.Signal(syscall.SIGSTOP) }
-func (s *store) resume() error  { return s.server.Process.Signal(syscall.SIGCONT) }
+func (s *store) signal(sig os.Signal) error { return s.server.Process.Signal(sig) }
 
 func (s *store) close() {
 	s.stop()
 	_ = os.RemoveAll(s.folder)
 }
 
-// scripts returns how many scripts the store ran.
+// scripts returns how many scripts the store has run since it started.
 func (s *store) scripts(ctx context.Context) (int, error) {
 	client := redis.NewClient(&redis.Options{Addr: s.addr})
 	defer client.Close()
