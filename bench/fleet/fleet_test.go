@@ -5,7 +5,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
+
+var short = plan{
+	processes: 4, callers: 2, rate: 50, calls: 20,
+	settle: 500 * time.Millisecond, healthy: 2 * time.Second, slow: time.Second,
+	hangs: time.Second, stopped: time.Second, after: 500 * time.Millisecond, delay: 20 * time.Millisecond,
+}
 
 // The short run goes through every phase with one contender of each kind.
 func TestShortRun(t *testing.T) {

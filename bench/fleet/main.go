@@ -2,7 +2,7 @@
 // limiters that ask Redis for each request: many processes send to one service
 // that throttles, while their store is well, slow, hangs and is stopped. All of
 // it is on loopback. It needs valkey-server or redis-server. The tables go into
-// docs/results, those of -quick and -only to standard output.
+// docs/results.
 //
 //	go run ./fleet
 package main
@@ -14,40 +14,28 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 
 	"example.com/awsretry/bench/internal/output"
 )
 
 func main() {
 	rounds := flag.Int("rounds", 3, "how often each is measured; the tables have medians")
-	quick := flag.Bool("quick", false, "a short run, to see that it works; its figures say little")
-	only := flag.String("only", "", "measure those whose name contains `text`")
 	flag.Parse()
-	among := slices.DeleteFunc(contenders, func(c contender) bool { return !strings.Contains(c.name, *only) })
-	if *rounds < 1 || flag.NArg() > 0 || len(among) == 0 {
-		output.Exit(2, errors.New("there are no arguments, -rounds must be above 0, and -only part of a name"))
-	}
-	p, file := full, "limiters.md"
-	if *quick {
-		p = short
-	}
-	if *quick || *only != "" {
-		file = ""
+	if *rounds < 1 || flag.NArg() > 0 {
+		output.Exit(2, errors.New("-rounds must be above 0, and there are no arguments"))
 	}
 	all := make([][][phases]figures, *rounds)
 	for i := range all {
-		for _, c := range among {
+		for _, c := range contenders {
 			fmt.Fprintln(os.Stderr, c.name)
-			figures, err := p.run(context.Background(), c)
+			figures, err := full.run(context.Background(), c)
 			if err != nil {
 				output.Exit(1, fmt.Errorf("%s: %w", c.name, err))
 			}
 			all[i] = append(all[i], figures)
 		}
 	}
-	if err := output.Page(file, func(w io.Writer) { p.print(w, among, all) }); err != nil {
+	if err := output.Page("limiters.md", func(w io.Writer) { full.print(w, contenders, all) }); err != nil {
 		output.Exit(1, err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -25,18 +24,11 @@ type plan struct {
 	delay              time.Duration // of a slow store
 }
 
-var (
-	full = plan{
-		processes: 20, callers: 4, rate: 100, calls: 5,
-		settle: 8 * time.Second, healthy: 15 * time.Second, slow: 6 * time.Second,
-		hangs: 2 * time.Second, stopped: 3 * time.Second, after: time.Second, delay: 20 * time.Millisecond,
-	}
-	short = plan{
-		processes: 4, callers: 2, rate: 50, calls: 20,
-		settle: 500 * time.Millisecond, healthy: 2 * time.Second, slow: time.Second,
-		hangs: time.Second, stopped: time.Second, after: 500 * time.Millisecond, delay: 20 * time.Millisecond,
-	}
-)
+var full = plan{
+	processes: 20, callers: 4, rate: 100, calls: 5,
+	settle: 8 * time.Second, healthy: 15 * time.Second, slow: 6 * time.Second,
+	hangs: 2 * time.Second, stopped: 3 * time.Second, after: time.Second, delay: 20 * time.Millisecond,
+}
 
 // farAway is the limit of the service that is called seldom.
 const farAway = 10_000
@@ -78,11 +70,11 @@ func (p plan) run(ctx context.Context, c contender) (all [phases]figures, err er
 	w := &world{plan: p, limited: startService(p.rate), free: startService(farAway)}
 	defer w.limited.Close()
 	defer w.free.Close()
-	if w.store, err = newStore(); err != nil {
+	if w.store, err = startStore(); err != nil {
 		return all, err
 	}
 	defer w.store.close()
-	if w.proxy, err = startProxy(w.store.addr); err != nil {
+	if w.proxy, err = startProxy(w.store.socket); err != nil {
 		return all, err
 	}
 	defer w.proxy.close()
@@ -160,19 +152,13 @@ func (w *world) disturb(ctx context.Context, of phase) error {
 		defer w.proxy.delay.Store(0)
 		fault, after = w.plan.slow, 0
 	case hanging:
-		if err := w.store.signal(syscall.SIGSTOP); err != nil {
-			return err
-		}
-		fault, end = w.plan.hangs, func() error { return w.store.signal(syscall.SIGCONT) }
+		w.proxy.held.Lock()
+		fault, end = w.plan.hangs, func() error { w.proxy.held.Unlock(); return nil }
 	case stopped:
 		w.proxy.close()
-		w.store.stop()
-		fault, end = w.plan.stopped, func() error { return errors.Join(w.store.start(), w.proxy.open()) }
+		fault, end = w.plan.stopped, func() error { return errors.Join(w.store.empty(ctx), w.proxy.open()) }
 	}
-	if err := sleep(ctx, fault); err != nil {
-		return err
-	}
-	if err := end(); err != nil {
+	if err := errors.Join(sleep(ctx, fault), end()); err != nil {
 		return err
 	}
 	return sleep(ctx, after)

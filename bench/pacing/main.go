@@ -11,7 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -44,14 +43,8 @@ var pacings = []awsretry.Pacing{awsretry.CubicPacing, awsretry.ScaledPacing}
 
 // columns are means of the runs, but for the worst goodput.
 var columns = []modeled.Column{
-	modeled.Goodput, modeled.P99, {Name: "throttled", Of: throttled, Show: output.Percent}, modeled.Failed,
+	modeled.Goodput, modeled.P99, modeled.Refused, modeled.Failed,
 	modeled.FairClients, orLength(modeled.Begun), orLength(modeled.Stepped),
-}
-
-// throttled is the share of the attempts that do not end a call. A limiter here
-// may throttle what the modeled service has accepted.
-func throttled(r modeled.Run) float64 {
-	return max(1-r.Since(r.Outcome.Series.Good)/r.Since(r.Outcome.Series.Attempts), 0)
 }
 
 // orLength has the length of the run for what does not happen in it.
@@ -94,27 +87,14 @@ func compare(ctx context.Context, w io.Writer, scenarios []scenario, seeds int) 
 		rows[i].Names = []any{name, pacings[i%len(pacings)].String(), output.Percent(worst)}
 	}
 	output.Table(w, []any{"scenario", "pacing", "worst goodput"}, columns, rows, output.Mean)
-	fmt.Fprintf(w, "worst goodput: the least of %d runs; all others are the mean of them\n%s", seeds, explanation)
+	fmt.Fprintf(w, "worst goodput: the least of %d runs; all others are the mean of them, as in docs/results/pacing.md;\n"+
+		"90 %% after, after a step: the length of the run if that is never\n", seeds)
 	return nil
 }
 
-const explanation = `goodput: successful calls / those that the service could have served; throttled: of the attempts
-p99: of a call, with its delays and its time in line; Jain: Jain's fairness index of the clients' successful calls
-90 % after, after a step: seconds until the goodput is nine tenths of what the service gives, from the beginning of
-the run, and from the slowest step on; or the length of the run
-`
-
-// run runs the scenario with a pacing. The same seed gives the same figures
-// where the model has the whole service.
+// run runs the scenario with a pacing. The same seed gives the same figures.
 func (s scenario) run(ctx context.Context, pacing awsretry.Pacing, seed uint64) (modeled.Run, error) {
-	setting := simulated.Setting{Use: simulated.UseAdaptive, Pacing: pacing.String()}
-	if s.limiter != nil {
-		setting = simulated.Setting{Name: pacing.String(), New: func(base http.RoundTripper) http.RoundTripper {
-			return &awsretry.Transport{
-				Base: s.limiter(base), Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: pacing},
-			}
-		}}
-	}
 	s.Scenario.Seed = seed
+	setting := simulated.Setting{Use: simulated.UseAdaptive, Pacing: pacing.String()}
 	return s.Case.Run(ctx, setting, simulate.Options{})
 }

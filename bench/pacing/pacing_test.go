@@ -1,17 +1,13 @@
 package main
 
 import (
-	"math"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/bench/internal/modeled"
-	"example.com/awsretry/internal/httpfake"
 )
 
 func TestScenariosAreValid(t *testing.T) {
@@ -55,56 +51,13 @@ func TestSameSeedSameFigures(t *testing.T) {
 	}
 }
 
-// What HAProxy accepts of requests at a constant rate.
-func TestHAProxy(t *testing.T) {
-	for _, tt := range []struct {
-		name       string
-		rate, want float64 // per second
-	}{
-		{"below the limit", 95, 95},
-		// 100 in the first period. Later the two periods always count more.
-		{"twice the limit", 200, 1},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := at("", 100, haproxy(time.Second))
-				limiter := s.limiter(httpfake.Base(func(req *http.Request) (*http.Response, error) {
-					return httpfake.Response(req, http.StatusOK, http.NoBody), nil
-				}))
-				const length = 100
-				accepted := 0.0
-				for range int(length * tt.rate) {
-					resp, err := limiter.RoundTrip(&http.Request{Header: http.Header{}})
-					if err != nil {
-						t.Fatal(err)
-					}
-					switch resp.StatusCode {
-					case http.StatusOK:
-						accepted++
-					case http.StatusTooManyRequests:
-					default:
-						t.Fatal(resp.Status)
-					}
-					time.Sleep(time.Duration(float64(time.Second) / tt.rate))
-				}
-				if got := accepted / length; math.Abs(got-tt.want) > 0.01*tt.want {
-					t.Errorf("%.2f requests per second, want %.2f", got, tt.want)
-				}
-			})
-		})
-	}
-}
-
-// The table has a row for each pacing, also where the model does not have the
-// limiter.
+// The table has a row for each pacing.
 func TestCompare(t *testing.T) {
 	var out strings.Builder
-	brief := during(10*time.Second, 30*time.Second)
-	err := compare(t.Context(), &out, []scenario{at("bucket", 20, brief), at("window", 200, haproxy(time.Second), brief)}, 2)
-	if err != nil {
+	if err := compare(t.Context(), &out, []scenario{at("one", 20, during(10*time.Second, 30*time.Second))}, 2); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"| bucket ", "| window ", "| cubic ", "| scaled ", "the least of 2 runs"} {
+	for _, want := range []string{"| one ", "| cubic ", "| scaled ", "the least of 2 runs"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"net/http"
 	"time"
 
 	"example.com/awsretry/bench/internal/modeled"
@@ -14,7 +13,6 @@ import (
 type scenario struct {
 	name string
 	modeled.Case
-	limiter func(http.RoundTripper) http.RoundTripper // in front of the service; nil: none
 }
 
 // at returns a service that admits so many requests per second, with a bucket
@@ -42,24 +40,12 @@ func during(from, to time.Duration) func(*scenario) {
 	return func(s *scenario) { s.From, s.Scenario.Duration = from, simulated.Duration(to) }
 }
 
-func arriving(rate float64) func(*scenario) {
-	return func(s *scenario) { s.Scenario.Clients = simulated.Clients{Count: 1, Rate: rate} }
-}
-
 func network(d time.Duration) func(*scenario) {
 	return func(s *scenario) { s.Scenario.Service.Network = simulated.Duration(d) }
 }
 
 func latency(d time.Duration) func(*scenario) {
 	return func(s *scenario) { s.Scenario.Service.Latency.Median = simulated.Duration(d) }
-}
-
-// joining adds a second client.
-func joining(after time.Duration) func(*scenario) {
-	return func(s *scenario) {
-		at := simulated.Duration(after)
-		s.Scenario.Events = []simulated.Event{{Kind: simulated.Join, From: at, To: at + 1, Clients: 1}}
-	}
 }
 
 // throttle changes the throttle, of a service that keeps its rate.
@@ -77,10 +63,6 @@ func atRandom(share float64) func(*scenario) {
 
 func windows(d time.Duration) func(*scenario) {
 	return throttle(func(t *simulated.Throttle) { t.Burst, t.Window = 0, simulated.Duration(d) })
-}
-
-func retryAfter(d time.Duration) func(*scenario) {
-	return throttle(func(t *simulated.Throttle) { t.RetryAfter = simulated.Duration(d) })
 }
 
 // inTurn returns steps of equal length that take each rate in turn.
@@ -114,38 +96,32 @@ func scenarios() []scenario {
 		at("50/s, latency of 290 ms", 50, latency(290*time.Millisecond)),
 		at("2/s, network of 5 s", 2, network(5*second), during(minute, 15*minute)),
 		at("2/s, latency of 5 s", 2, latency(5*second), during(minute, 15*minute)),
-		at("100/s, Retry-After of 1 s", 100, retryAfter(second)),
 
 		// A limit or a load that changes.
-		stepped("100/s, 20/s, 200/s", 4*minute, []modeled.Step{{Rate: 100}, {From: minute, Rate: 20}, {From: 2 * minute, Rate: 200}}),
+		stepped("100/s, 20/s, 200/s", 4*minute, inTurn(minute, 3*minute, 100, 20, 200)),
 		stepped("20/s, 200/s", 3*minute, inTurn(minute, 2*minute, 20, 200)),
 		stepped("20/s to 180/s and back in a minute", 5*minute, inTurn(5*second, 5*minute, swing...)),
 		stepped("30/s and 90/s in turn", 5*minute, inTurn(20*second, 5*minute, 30, 90)),
 		stepped("100/s doubles", 90*second, inTurn(minute, 2*minute, 100, 200), during(minute, 90*second)),
 		stepped("5/s doubles", 4*minute, inTurn(2*minute, 4*minute, 5, 10), during(2*minute, 4*minute)),
 		stepped("200/s halves", 90*second, inTurn(minute, 2*minute, 200, 100), during(minute, 90*second)),
-		at("80/s of 100/s, at random times", 100, arriving(80)),
 
 		// Several clients.
 		at("100/s, eight clients", 100, clients(8, 8)),
 		at("100/s, eight clients, burst of 100", 100, clients(8, 8), burst(100)),
 		at("37/s, three clients", 37, clients(3, 21)),
 		at("1000/s, twenty clients", 1000, clients(20, 20), during(30*second, 2*minute)),
-		at("100/s, a second client after 100 s", 100, clients(2, 32), joining(100*second)),
 		at("15/s, six clients", 15, clients(6, 10)),
 		at("15/s, six clients of 64", 15, clients(6, 64)),
 		at("15/s, six clients, burst of 15", 15, clients(6, 10), burst(15)),
 
 		// Throttling that does not depend on the rate.
 		at("100/s, 5 % at random", 100, atRandom(0.05)),
-		at("80/s of 1000/s, 5 % at random", 1000, atRandom(0.05), arriving(80)),
 		at("80/s, 5 % at random, latency of 1 s", 80, atRandom(0.05), latency(second), clients(1, 256)),
 		at("500/s, 2 % at random", 500, atRandom(0.02)),
 		at("500/s, 8 % at random, eight clients", 500, atRandom(0.08), clients(8, 16)),
 
 		// Windows.
-		at("HAProxy, 200/s in 1 s", 200, haproxy(second), during(minute, 5*minute)),
-		at("HAProxy, 200/s in 10 s", 200, haproxy(10*second), during(minute, 5*minute)),
 		at("windows of 1 s, 200/s", 200, windows(second), during(minute, 5*minute)),
 		at("windows of 60 s, 10/s", 10, windows(minute), clients(1, 20), during(2*minute, 15*minute)),
 	}

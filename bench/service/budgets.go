@@ -89,16 +89,9 @@ func budgeted(processes int, lasts time.Duration) table {
 		columns: []modeled.Column{
 			{Name: "load", Show: output.Number("%.2f×"), Of: func(r modeled.Run) float64 { return r.Outcome.Amplification }},
 			{Name: "calls failed", Show: output.Percent, Of: func(r modeled.Run) float64 { return r.Outcome.FailedShare }},
-			{Name: "back to normal after", Of: backAfter, Show: span},
+			{Name: "back to normal after", Of: backAfter, Show: output.Unless("never", "%.0f s")},
 		},
 	}
-}
-
-func span(seconds float64) string {
-	if seconds < 0 {
-		return "never"
-	}
-	return time.Duration(seconds * float64(time.Second)).String()
 }
 
 // backAfter returns seconds, or -1.

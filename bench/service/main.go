@@ -1,7 +1,7 @@
 // Command service shows what awsretry and other libraries make of a service
 // that throttles and of one that is down for a while, side by side, and writes
-// the tables into docs/results, or prints them after -quick. It sends nothing
-// over any network: the service is the model of package simulate.
+// the tables into docs/results. It sends nothing over any network: the service
+// is the model of package simulate.
 //
 //	go run ./service
 //	go run ./service -only pacing
@@ -21,13 +21,9 @@ import (
 )
 
 func main() {
-	quick := flag.Bool("quick", false, "a short run, to see that it works; its figures say little")
 	only := flag.String("only", "", "the `page` to make: throttling, loops, storms, pacing, budgets or sdk (default all)")
 	flag.Parse()
 	pages := full()
-	if *quick {
-		pages = short()
-	}
 	if *only != "" {
 		pages = slices.DeleteFunc(pages, func(p page) bool { return p.only != *only })
 	}
@@ -36,13 +32,9 @@ func main() {
 	}
 	begin := time.Now()
 	for _, p := range pages {
-		file := p.file
-		if *quick {
-			file = ""
-		}
 		tables, err := p.run(context.Background(), os.Stderr)
 		if err == nil {
-			err = output.Page(file, func(w io.Writer) { p.print(w, tables) })
+			err = output.Page(p.file, func(w io.Writer) { p.print(w, tables) })
 		}
 		if err != nil {
 			output.Exit(1, err)
@@ -57,11 +49,7 @@ func (p page) print(w io.Writer, tables [][]output.Row) {
 	fmt.Fprint(w, p.intro)
 	for i, t := range p.tables {
 		fmt.Fprintf(w, "## %s\n\n", strings.TrimSpace(t.title+"\n\n"+t.about()))
-		first := "library"
-		if p.only == "budgets" {
-			first = "retries"
-		}
-		output.Table(w, []any{first}, t.columns, tables[i], output.Mean)
+		output.Table(w, []any{"library"}, t.columns, tables[i], output.Mean)
 	}
 	fmt.Fprint(w, explanation)
 }

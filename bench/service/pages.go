@@ -29,19 +29,6 @@ func full() []page {
 		fleets, relapsing(200, 30*time.Second, time.Minute))
 }
 
-// short returns a small part of them that takes a few seconds.
-func short() []page {
-	services := []table{{
-		title:   "50 requests per second, one client of 16 callers",
-		virtual: modeled.Throttled(1, 16, 10*time.Second, 20*time.Second, modeled.Step{Rate: 50}),
-		wall:    new(modeled.Throttled(1, 16, 0, 2*time.Second, modeled.Step{Rate: 50})),
-	}}
-	return pages(services, services,
-		closedLoops(128, time.Second, 2*time.Second),
-		storms(storm{callers: 20, rate: 5, before: time.Second, outage: 5 * time.Second, after: 10 * time.Second}),
-		[]table{budgeted(2000, 2*time.Minute)}, relapsing(20, 20*time.Second, 20*time.Second))
-}
-
 func pages(services, paced, loops, storms, fleets []table, relapse storm) []page {
 	return []page{
 		{only: "throttling", file: "throttling.md", title: "A modeled service that throttles",

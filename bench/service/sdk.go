@@ -32,18 +32,17 @@ func sdkWithoutQuota(cfg *aws.Config) {
 }
 
 const (
-	sdkStandardName    = "aws-sdk-go-v2 standard"
-	awssdkName         = "awssdk adaptive"
-	awssdkAppliedName  = "awssdk adaptive, Apply"
-	awssdkScaledName   = "awssdk ScaledPacing"
-	awssdkStandardName = "awssdk standard, Apply"
+	sdkStandardName   = "aws-sdk-go-v2 standard"
+	awssdkName        = "awssdk adaptive"
+	awssdkAppliedName = "awssdk adaptive, Apply"
+	awssdkScaledName  = "awssdk ScaledPacing"
 )
 
 // retryers are clients of the AWS SDK: with its own retryers, and with those of
 // package awssdk. The adaptive ones run on the wall clock too.
 var retryers = append(
 	named(sdkStandardName, sdkAdaptiveName),
-	library{name: awssdkStandardName, over: sdk(withAwssdk(awssdk.Config{}, true), fast)},
+	library{name: "awssdk standard, Apply", over: sdk(withAwssdk(awssdk.Config{}, true), fast)},
 	library{name: awssdkName, over: sdk(withAwssdk(awssdkAdaptive, false), fast)},
 	onBothClocks(awssdkAppliedName, withAwssdk(awssdkAdaptive, true)),
 	library{name: awssdkScaledName, over: sdk(withAwssdk(awssdkScaled, false), fast)},

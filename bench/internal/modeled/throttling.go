@@ -67,22 +67,21 @@ var (
 	P50         = Took("p50", 0.5)
 	P99         = Took("p99", 0.99)
 	Longest     = Took("longest", 1)
-	FairCallers = Column{Name: "Jain, callers", Of: func(r Run) float64 { return simulate.Jain(r.Succeeded()) }, Show: index}
+	FairCallers = Column{Name: "Jain, callers", Of: func(r Run) float64 { return simulate.Jain(r.succeeded()) }, Show: index}
 	FairClients = Column{Name: "Jain, clients", Of: func(r Run) float64 { return simulate.Jain(r.byClient()) }, Show: index}
 	Begun       = Column{Name: "90 % after", Of: func(r Run) float64 { return r.foundAfter(0) }, Show: found}
 	Stepped     = Column{Name: "after a step", Of: Run.stepped, Show: found}
 
-	index = output.Number("%.3f")
-	found = output.Unless("never", "%.0f s")
-	// Seconds formats a time.
-	Seconds = output.Number("%.2f s")
+	index   = output.Number("%.3f")
+	found   = output.Unless("never", "%.0f s")
+	seconds = output.Number("%.2f s")
 )
 
 // Took is the time that a share of the calls take at most, successful or not,
 // with their delays and their time in line. An unfinished call counts too, or a
 // caller that starves would not.
 func Took(name string, share float64) Column {
-	return Column{Name: name, Show: Seconds, Of: func(r Run) float64 {
+	return Column{Name: name, Show: seconds, Of: func(r Run) float64 {
 		var took []time.Duration
 		for _, c := range r.Calls {
 			took = append(took, c.Took)
@@ -96,10 +95,7 @@ func Took(name string, share float64) Column {
 // have served.
 func (r Run) goodput() float64 {
 	serves := simulate.Serves(r.Case.Scenario, scenario.Duration(r.Case.From), r.Case.Scenario.Duration)
-	if rate := r.Case.Scenario.Clients.Rate; rate > 0 {
-		serves = min(serves, rate*(time.Duration(r.Case.Scenario.Duration)-r.Case.From).Seconds())
-	}
-	return Total(r.Succeeded()) / serves
+	return Total(r.succeeded()) / serves
 }
 
 func (r Run) refused() float64 {
@@ -113,17 +109,16 @@ func (r Run) failed() float64 {
 			ended++
 		}
 	}
-	return 1 - Total(r.Succeeded())/ended
+	return 1 - Total(r.succeeded())/ended
 }
 
-// Succeeded returns each caller's successful calls. Calls that arrive are those
-// of one caller of their client.
-func (r Run) Succeeded() []float64 {
-	callers := max(r.Case.Scenario.Clients.Callers, 1)
+// succeeded returns each caller's successful calls.
+func (r Run) succeeded() []float64 {
+	callers := r.Case.Scenario.Clients.Callers
 	succeeded := make([]float64, r.Case.Scenario.Clients.Count*callers)
 	for _, c := range r.Calls {
 		if c.Good {
-			succeeded[c.Client*callers+max(c.Caller, 0)]++
+			succeeded[c.Client*callers+c.Caller]++
 		}
 	}
 	return succeeded
@@ -131,7 +126,7 @@ func (r Run) Succeeded() []float64 {
 
 func (r Run) byClient() []float64 {
 	var clients []float64
-	for callers := range slices.Chunk(r.Succeeded(), max(r.Case.Scenario.Clients.Callers, 1)) {
+	for callers := range slices.Chunk(r.succeeded(), r.Case.Scenario.Clients.Callers) {
 		clients = append(clients, Total(callers))
 	}
 	return clients
