@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -124,11 +125,7 @@ func overSDK(newRetryer func() aws.Retryer) func(http.RoundTripper) send {
 	}
 }
 
-var errStatus = statusError{}
-
-type statusError struct{}
-
-func (statusError) Error() string { return "bench: the service failed" }
+var errStatus = errors.New("bench: the service failed")
 
 func sdkOptions(o *retry.StandardOptions) {
 	o.MaxAttempts = attempts

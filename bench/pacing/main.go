@@ -95,6 +95,10 @@ func compare(ctx context.Context, w io.Writer, scenarios []scenario, seeds int) 
 // run runs the scenario with a pacing. The same seed gives the same figures.
 func (s scenario) run(ctx context.Context, pacing awsretry.Pacing, seed uint64) (modeled.Run, error) {
 	s.Scenario.Seed = seed
+	if others := s.Scenario.Clients.Count - 1; others > 0 { // real ones do not measure in step
+		to := simulated.Duration(time.Second + time.Duration(seed%8)*131*time.Millisecond)
+		s.Scenario.Events = []simulated.Event{{Kind: simulated.Join, To: to, Clients: others}}
+	}
 	setting := simulated.Setting{Use: simulated.UseAdaptive, Pacing: pacing.String()}
 	return s.Case.Run(ctx, setting, simulate.Options{})
 }

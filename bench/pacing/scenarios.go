@@ -112,7 +112,6 @@ func scenarios() []scenario {
 		at("37/s, three clients", 37, clients(3, 21)),
 		at("1000/s, twenty clients", 1000, clients(20, 20), during(30*second, 2*minute)),
 		at("15/s, six clients", 15, clients(6, 10)),
-		at("15/s, six clients of 64", 15, clients(6, 64)),
 		at("15/s, six clients, burst of 15", 15, clients(6, 10), burst(15)),
 
 		// Throttling that does not depend on the rate.

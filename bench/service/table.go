@@ -30,7 +30,7 @@ type table struct {
 // about says what is measured.
 func (t table) about() string {
 	switch {
-	case t.text != "":
+	case t.text != "" || t.virtual.From == 0:
 		return t.text
 	case t.wall == nil:
 		return fmt.Sprintf("Measured from %v to %v.", t.virtual.From, t.virtual.Scenario.Duration)

@@ -144,10 +144,11 @@ func (r Run) stepped() float64 {
 	longest := math.NaN()
 	for _, e := range r.Case.Scenario.Events {
 		took := r.foundAfter(int(time.Duration(e.From) / time.Second))
-		if took < 0 {
+		switch {
+		case e.Kind != scenario.Throttling:
+		case took < 0:
 			return took
-		}
-		if !(longest > took) {
+		case !(longest > took):
 			longest = took
 		}
 	}
