@@ -24,22 +24,13 @@ var (
 	mib      = make([]byte, 1<<20)
 )
 
-const (
-	getName      = "GET"
-	parallelName = "GET, two goroutines"
-	postName     = "POST 1 KiB"
-	bigPostName  = "POST 1 MiB"
-	retryName    = "GET, one retry, no error body"
-	jsonName     = "GET, one retry, JSON error body"
-)
-
 var cases = []benchCase{
-	{name: getName, method: http.MethodGet, statuses: success},
-	{name: parallelName, method: http.MethodGet, statuses: success, parallel: true},
-	{name: postName, method: http.MethodPost, payload: kib, statuses: success},
-	{name: bigPostName, method: http.MethodPost, payload: mib, statuses: success},
-	{name: retryName, method: http.MethodGet, statuses: oneRetry},
-	{name: jsonName, method: http.MethodGet, statuses: oneRetry, errorBody: true},
+	{name: "GET", method: http.MethodGet, statuses: success},
+	{name: "GET, two goroutines", method: http.MethodGet, statuses: success, parallel: true},
+	{name: "POST 1 KiB", method: http.MethodPost, payload: kib, statuses: success},
+	{name: "POST 1 MiB", method: http.MethodPost, payload: mib, statuses: success},
+	{name: "GET, one retry, no error body", method: http.MethodGet, statuses: oneRetry},
+	{name: "GET, one retry, JSON error body", method: http.MethodGet, statuses: oneRetry, errorBody: true},
 	{name: "POST 1 KiB, one retry", method: http.MethodPost, payload: kib, statuses: oneRetry},
 	{name: "GET, adaptive mode", method: http.MethodGet, statuses: success, adaptive: true},
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -30,19 +31,15 @@ type library struct {
 	standard, adaptive func(base http.RoundTripper) send // adaptive may be nil
 }
 
-const (
-	bareName   = "bare stub"
-	oursName   = "awsretry"
-	rehttpName = "rehttp"
-)
+const bareName = "bare stub"
 
-// libraries all make at most three attempts, without delay, jitter or log, and
+// libraries, after the stub, all make at most three attempts, without delay, jitter or log, and
 // retry 503. A quota does not run dry: awsretry's gets the tokens of a retry
 // back with its success.
 var libraries = []library{
 	{name: bareName, standard: through, adaptive: through},
-	{name: oursName, standard: ours(awsretry.Standard), adaptive: ours(awsretry.Adaptive)},
-	{name: rehttpName, standard: overRehttp},
+	{name: "awsretry", standard: ours(awsretry.Standard), adaptive: ours(awsretry.Adaptive)},
+	{name: "rehttp", standard: overRehttp},
 	{name: "go-retryablehttp", standard: overRetryablehttp},
 	{name: "failsafehttp", standard: overFailsafe},
 	{name: "aws-sdk-go-v2", standard: overSDK(sdkStandard), adaptive: overSDK(sdkAdaptive)},
@@ -128,11 +125,7 @@ func overSDK(newRetryer func() aws.Retryer) func(http.RoundTripper) send {
 	}
 }
 
-var errStatus = statusError{}
-
-type statusError struct{}
-
-func (statusError) Error() string { return "bench: the service failed" }
+var errStatus = errors.New("bench: the service failed")
 
 func sdkOptions(o *retry.StandardOptions) {
 	o.MaxAttempts = attempts

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -33,7 +34,8 @@ type exchange struct {
 	sent      int // attempts, since rewind
 	received  int // bytes of the last attempt's body
 	responses []http.Response
-	errorBody errorReader
+	text      strings.Reader // of an error
+	errorBody io.ReadCloser  // text; like a body from the network it has no WriteTo
 	buffer    [32 << 10]byte
 
 	_ [128]byte // the next exchange is another goroutine's and shares no cache line
@@ -63,6 +65,10 @@ func (x *exchange) init(number int, c benchCase) error {
 		return err
 	}
 
+	x.errorBody = struct {
+		io.Reader
+		io.Closer
+	}{&x.text, http.NoBody}
 	x.responses = make([]http.Response, len(c.statuses))
 	for i, status := range c.statuses {
 		x.responses[i] = http.Response{StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}}
@@ -120,22 +126,8 @@ func (s *stub) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp.Request = req
 	resp.Body = http.NoBody // each time, because libraries wrap it
 	if resp.ContentLength > 0 {
-		x.errorBody.rest = errorBody
-		resp.Body = &x.errorBody
+		x.text.Reset(errorBody)
+		resp.Body = x.errorBody
 	}
 	return resp, nil
 }
-
-// errorReader reads a string. Like a body from the network it has no WriteTo.
-type errorReader struct{ rest string }
-
-func (r *errorReader) Read(p []byte) (int, error) {
-	if r.rest == "" {
-		return 0, io.EOF
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
-
-func (r *errorReader) Close() error { return nil }

@@ -79,7 +79,7 @@ func TestDeadConnection(t *testing.T) {
 			c.HTTPClient.Timeout, c.RetryMax, c.RetryWaitMax = attemptTimeout, 3, time.Second
 		}), recovers, fails},
 		{"failsafe-go", func(b http.RoundTripper) http.RoundTripper {
-			retry := peers.FailsafeRetry(lastFailure, func(b peers.RetryBuilder) { b.WithMaxRetries(3) })
+			retry := peers.FailsafeRetry(func(b peers.RetryBuilder) { b.ReturnLastFailure().WithMaxRetries(3) })
 			return failsafehttp.NewRoundTripper(b, retry, timeout.New[*http.Response](attemptTimeout))
 		}, recovers, fails},
 	} {
@@ -132,4 +132,12 @@ func tracedPut(client *http.Client, url string, p protocol) (string, error) {
 		err = fmt.Errorf("%s, %d bytes", resp.Proto, len(text))
 	}
 	return count(attempts) + " → 200", err
+}
+
+// count returns "1 attempt", or n and the plural.
+func count(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return fmt.Sprint(n, " attempts")
 }

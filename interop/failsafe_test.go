@@ -48,7 +48,7 @@ func TestFailsafeBelow(t *testing.T) {
 		{"time-out", late, []http.HandlerFunc{hang, ok}, 2, 200, nil},
 		{"hedge", hedge, []http.HandlerFunc{slow, ok}, 2, 200, nil},
 		{"fallback", fallBack, []http.HandlerFunc{busy}, 1, 203, nil},
-		{"retry", peers.FailsafeRetry(lastFailure), []http.HandlerFunc{busy, busy, busy, ok}, 4, 200, nil},
+		{"retry", peers.FailsafeRetry(func(b peers.RetryBuilder) { b.ReturnLastFailure() }), []http.HandlerFunc{busy, busy, busy, ok}, 4, 200, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -77,4 +77,11 @@ func TestFailsafeBelow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// breaker opens after two failures, for an hour.
+func breaker() peers.Policy {
+	return circuitbreaker.NewBuilder[*http.Response]().
+		HandleIf(func(resp *http.Response, err error) bool { return err != nil || resp.StatusCode >= 500 }).
+		WithFailureThreshold(2).WithDelay(time.Hour).Build()
 }

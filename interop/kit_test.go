@@ -1,18 +1,10 @@
 package interop
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
 )
-
-// isTimeout reports whether an error calls itself a time-out, as net.Error
-// does.
-func isTimeout(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) && timeout.Timeout()
-}
 
 // hang does not respond before the client goes away.
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"time"
+
+	"example.com/awsretry/bench/internal/output"
 )
 
 // figures are of one contender in one phase.
@@ -19,10 +22,35 @@ type figures struct {
 	failed            float64 // requests to both services that ended with an error
 }
 
+var columns = []output.Column[figures]{
+	{Name: "round trips a request", Of: func(f figures) float64 { return f.roundTrips }, Show: output.Number("%.1f")},
+	{Name: "scripts/s", Of: func(f figures) float64 { return f.scripts }, Show: output.Number("%.0f")},
+	{Name: "goodput", Of: func(f figures) float64 { return f.goodput }, Show: output.Percent},
+	{Name: "throttled", Of: func(f figures) float64 { return f.throttled }, Show: output.Percent},
+	{Name: "most in a second, of the limit", Of: func(f figures) float64 { return f.most }, Show: output.Percent},
+	{Name: "failed", Of: func(f figures) float64 { return f.failed }, Show: output.Number("%.0f")},
+	{Name: "added p50", Of: func(f figures) float64 { return f.p50 }, Show: duration},
+	{Name: "p99", Of: func(f figures) float64 { return f.p99 }, Show: duration},
+	{Name: "longest", Of: func(f figures) float64 { return f.longest }, Show: duration},
+}
+
+// duration has three digits at most, or microseconds.
+func duration(seconds float64) string {
+	switch {
+	case seconds >= 1:
+		return fmt.Sprintf("%.1f s", seconds)
+	case seconds >= 0.01:
+		return fmt.Sprintf("%.0f ms", seconds*1e3)
+	case seconds >= 0.001:
+		return fmt.Sprintf("%.1f ms", seconds*1e3)
+	}
+	return fmt.Sprintf("%.2f ms", seconds*1e3)
+}
+
 // figures returns what happened in a time.
-func (w *world) figures(in window) figures {
-	sent := w.limited.between(in.from, in.to)
-	f := figures{requests: len(sent) + len(w.free.between(in.from, in.to))}
+func (w *world) figures(from, to time.Time) figures {
+	sent := w.limited.between(from, to)
+	f := figures{requests: len(sent) + len(w.free.between(from, to))}
 	accepted, first := 0, 0
 	for i, x := range sent {
 		if x.accepted {
@@ -33,7 +61,7 @@ func (w *world) figures(in window) figures {
 		}
 		f.most = max(f.most, float64(i-first+1)/w.limited.rate)
 	}
-	f.goodput = float64(accepted) / (w.limited.rate * in.to.Sub(in.from).Seconds())
+	f.goodput = float64(accepted) / (w.limited.rate * to.Sub(from).Seconds())
 	f.throttled = float64(len(sent)-accepted) / float64(max(len(sent), 1))
 
 	w.mu.Lock()
@@ -41,7 +69,7 @@ func (w *world) figures(in window) figures {
 	var added []float64
 	for _, c := range w.calls {
 		switch {
-		case c.ended.Before(in.from) || !c.ended.Before(in.to):
+		case c.ended.Before(from) || !c.ended.Before(to):
 			continue
 		case c.failed:
 			f.failed++

@@ -2,83 +2,71 @@
 // limiters that ask Redis for each request: many processes send to one service
 // that throttles, while their store is well, slow, hangs and is stopped. All of
 // it is on loopback. It needs valkey-server or redis-server. The tables go into
-// docs/results, those of -quick and -only to standard output.
+// docs/results.
 //
 //	go run ./fleet
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"sync"
-	"time"
+
+	"example.com/awsretry/bench/internal/output"
 )
 
 func main() {
 	rounds := flag.Int("rounds", 3, "how often each is measured; the tables have medians")
-	quick := flag.Bool("quick", false, "a short run, to see that it works; its figures say little")
-	only := flag.String("only", "", "measure those whose name contains `text`")
 	flag.Parse()
 	if *rounds < 1 || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "fleet: -rounds must be above 0, and there are no arguments")
-		os.Exit(2)
+		output.Exit(2, errors.New("-rounds must be above 0, and there are no arguments"))
 	}
-	p := full
-	if *quick {
-		p = short
-	}
-	var among []contender
-	for _, c := range contenders {
-		if strings.Contains(c.name, *only) {
-			among = append(among, c)
+	all := make([][][phases]figures, *rounds)
+	for i := range all {
+		for _, c := range contenders {
+			fmt.Fprintln(os.Stderr, c.name)
+			figures, err := full.run(context.Background(), c)
+			if err != nil {
+				output.Exit(1, fmt.Errorf("%s: %w", c.name, err))
+			}
+			all[i] = append(all[i], figures)
 		}
 	}
-	begin := time.Now()
-	var all [][][phases]figures
-	for range *rounds {
-		round, err := p.round(context.Background(), among, 1, os.Stderr)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "fleet:", err)
-			os.Exit(1)
-		}
-		all = append(all, round)
-	}
-	fmt.Fprintf(os.Stderr, "done after %v\n", time.Since(begin).Round(time.Second))
-	if *quick || *only != "" {
-		p.print(os.Stdout, among, all)
-		return
-	}
-	var text bytes.Buffer
-	p.print(&text, among, all)
-	if err := os.WriteFile("../docs/results/limiters.md", text.Bytes(), 0o644); err != nil {
-		fmt.Fprintln(os.Stderr, "fleet:", err)
-		os.Exit(1)
+	if err := output.Page("limiters.md", func(w io.Writer) { full.print(w, contenders, all) }); err != nil {
+		output.Exit(1, err)
 	}
 }
 
-// round measures each contender once, so many at a time.
-func (p plan) round(
-	ctx context.Context, among []contender, parallel int, progress io.Writer,
-) ([][phases]figures, error) {
-	all, faults := make([][phases]figures, len(among)), make([]error, len(among))
-	var running sync.WaitGroup
-	free := make(chan struct{}, parallel)
-	for i, c := range among {
-		free <- struct{}{}
-		fmt.Fprintln(progress, c.name)
-		running.Go(func() {
-			defer func() { <-free }()
-			if all[i], faults[i] = p.run(ctx, c); faults[i] != nil {
-				faults[i] = fmt.Errorf("%s: %w", c.name, faults[i])
-			}
-		})
+// print writes a table for each phase, of the figures of all rounds.
+func (p plan) print(w io.Writer, among []contender, rounds [][][phases]figures) {
+	output.Head(w, "Limiters that ask Redis for each request", fmt.Sprintf("go run ./fleet -rounds %d", len(rounds)),
+		"redis_rate", "go-redis", "valkey-go")
+	titles := [phases]string{
+		healthy: "The store is well",
+		slow:    fmt.Sprintf("The store is %d ms away", p.delay.Milliseconds()),
+		hanging: fmt.Sprintf("The store hangs for %.3g s", p.hangs.Seconds()),
+		stopped: fmt.Sprintf("The store is stopped for %.3g s, and empty afterwards", p.stopped.Seconds()),
 	}
-	running.Wait()
-	return all, errors.Join(faults...)
+	for of, title := range titles {
+		fmt.Fprintf(w, "## %s\n\n", title)
+		shown := columns
+		if phase(of) != healthy {
+			shown = columns[2:] // the store is not asked how much it does
+		}
+		var rows []output.Row
+		for i, contender := range among {
+			if phase(of) != healthy && !contender.usesStore {
+				continue
+			}
+			row := output.Row{Names: []any{contender.name}}
+			for _, round := range rounds {
+				row.Figures = append(row.Figures, output.Figures(shown, round[i][of]))
+			}
+			rows = append(rows, row)
+		}
+		output.Table(w, []any{""}, shown, rows, output.Median)
+	}
 }

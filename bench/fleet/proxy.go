@@ -1,30 +1,38 @@
 package main
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// A proxy is between the processes and their store. It delays what passes, and
-// refuses connections while it is closed.
+// A proxy is between the processes and their store. It delays or holds what
+// passes, and refuses connections while it is closed.
 type proxy struct {
-	addr, upstream string
+	addr, upstream string       // upstream is a Unix socket
 	delay          atomic.Int64 // of each direction
+	held           sync.RWMutex // locked while nothing passes
 
 	mu       sync.Mutex
-	listener net.Listener // nil while it is closed
-	conns    map[net.Conn]bool
+	listener net.Listener
+	conns    []net.Conn // since it was opened
 }
 
 func startProxy(upstream string) (*proxy, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
+	p := &proxy{upstream: upstream}
+	var err error
+	for range 100 {
+		// The system gives these ports to no outgoing connection, also while the
+		// proxy is closed.
+		p.addr = fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
+		if err = p.open(); err == nil {
+			return p, nil
+		}
 	}
-	p := &proxy{addr: addr, upstream: upstream, conns: make(map[net.Conn]bool)}
-	return p, p.open()
+	return nil, err
 }
 
 // open listens, at the same address each time.
@@ -51,33 +59,27 @@ func (p *proxy) open() error {
 func (p *proxy) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.listener != nil {
-		p.listener.Close()
-		p.listener = nil
-	}
-	for conn := range p.conns {
+	p.listener.Close()
+	for _, conn := range p.conns {
 		conn.Close()
 	}
+	p.conns = nil
 }
 
 func (p *proxy) serve(down net.Conn) {
 	defer down.Close()
-	up, err := net.Dial("tcp", p.upstream)
+	up, err := net.Dial("unix", p.upstream)
 	if err != nil {
 		return
 	}
 	defer up.Close()
 	p.mu.Lock()
-	p.conns[down], p.conns[up] = true, true
+	p.conns = append(p.conns, down, up)
 	p.mu.Unlock()
 	var both sync.WaitGroup
 	both.Go(func() { p.copy(up, down) })
 	both.Go(func() { p.copy(down, up) })
 	both.Wait()
-	p.mu.Lock()
-	delete(p.conns, down)
-	delete(p.conns, up)
-	p.mu.Unlock()
 }
 
 // copy copies until one end closes. What is read while the delay of an earlier
@@ -99,11 +101,12 @@ func (p *proxy) copy(to, from net.Conn) {
 			parts <- part{time.Now().Add(time.Duration(p.delay.Load())), buffer[:n]}
 		}
 	}()
-	failed := false
 	for x := range parts {
 		time.Sleep(time.Until(x.due))
-		if _, err := to.Write(x.data); err != nil && !failed {
-			failed = true
+		p.held.RLock()
+		_, err := to.Write(x.data)
+		p.held.RUnlock()
+		if err != nil {
 			from.Close() // ends the reading
 		}
 	}

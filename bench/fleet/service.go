@@ -1,8 +1,8 @@
 package main
 
 import (
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"time"
 )
@@ -10,9 +10,8 @@ import (
 // A service on loopback allows so many requests per second, with a burst of a
 // fifth of that. A request takes a hundredth of a second.
 type service struct {
-	host   string
-	rate   float64
-	server *http.Server
+	*httptest.Server
+	rate float64
 
 	mu     sync.Mutex
 	tokens float64
@@ -28,18 +27,13 @@ type sending struct {
 
 const latency = 10 * time.Millisecond
 
-func startService(rate int) (*service, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &service{host: listener.Addr().String(), rate: float64(rate), at: time.Now()}
-	s.server = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	go func() { _ = s.server.Serve(listener) }() // until close
-	return s, nil
+func startService(rate int) *service {
+	s := &service{rate: float64(rate), at: time.Now()}
+	s.Server = httptest.NewServer(s)
+	return s
 }
 
-func (s *service) close() { _ = s.server.Close() }
+func (s *service) host() string { return s.Listener.Addr().String() }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	accepted := s.accept()

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,94 +18,60 @@ import (
 // errNoStore means that there is no server to start.
 var errNoStore = errors.New("neither valkey-server nor redis-server is in PATH")
 
-// A store is a server that can be stopped and suspended.
+// A store is a server at a Unix socket.
 type store struct {
-	addr, folder string
-	server       *exec.Cmd // nil while it is stopped
+	folder, socket string
+	server         *exec.Cmd
+	client         *redis.Client
 }
 
-func newStore() (*store, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	folder, err := os.MkdirTemp("", "store")
-	if err != nil {
-		return nil, err
-	}
-	s := &store{addr: addr, folder: folder}
-	if err := s.start(); err != nil {
-		s.close()
-		return nil, err
-	}
-	return s, nil
-}
-
-// freeAddr returns a loopback address where nothing listens, another one each
-// time. The system does not give its port to outgoing connections while nothing
-// does.
-func freeAddr() (string, error) {
-	for range 100 {
-		port := 20000 + int(firstPort+ports.Add(1))%10000
-		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
-		if err == nil {
-			return listener.Addr().String(), listener.Close()
-		}
-	}
-	return "", errors.New("no free port")
-}
-
-var (
-	firstPort = rand.Int64N(10000)
-	ports     atomic.Int64 // that were tried
-)
-
-func (s *store) start() error {
+func startStore() (*store, error) {
 	path, err := exec.LookPath("valkey-server")
 	if err != nil {
 		path, err = exec.LookPath("redis-server")
 	}
 	if err != nil {
-		return errNoStore
+		return nil, errNoStore
 	}
-	_, port, _ := net.SplitHostPort(s.addr)
-	s.server = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--dir", s.folder, "--save", "")
-	if err := s.server.Start(); err != nil {
-		return err
+	folder, err := os.MkdirTemp("", "store")
+	if err != nil {
+		return nil, err
 	}
-	for range 3000 {
-		if conn, err := net.Dial("tcp", s.addr); err == nil {
-			return conn.Close()
+	socket := filepath.Join(folder, "socket")
+	s := &store{
+		folder: folder, socket: socket, client: redis.NewClient(&redis.Options{Network: "unix", Addr: socket}),
+		server: exec.Command(path, "--port", "0", "--unixsocket", socket, "--dir", folder, "--save", ""),
+	}
+	if err = s.server.Start(); err == nil {
+		err = fmt.Errorf("%s does not listen", path)
+		for range 3000 {
+			if conn, failure := net.Dial("unix", socket); failure == nil {
+				return s, conn.Close()
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	return fmt.Errorf("no store at %s", s.addr)
+	s.close()
+	return nil, err
 }
 
-func (s *store) stop() {
-	if s.server != nil && s.server.Process != nil {
+func (s *store) close() {
+	_ = s.client.Close()
+	if s.server.Process != nil {
 		_ = s.server.Process.Kill()
 		_ = s.server.Wait()
 	}
-	s.server = nil
-}
-
-func (s *store) suspend() error { return s.server.Process.Signal(syscall.SIGSTOP) }
-func (s *store) resume() error  { return s.server.Process.Signal(syscall.SIGCONT) }
-
-func (s *store) close() {
-	s.stop()
 	_ = os.RemoveAll(s.folder)
 }
 
-// scripts returns how many scripts the store ran.
+// empty removes what the store has.
+func (s *store) empty(ctx context.Context) error {
+	return errors.Join(s.client.FlushAll(ctx).Err(), s.client.ScriptFlush(ctx).Err())
+}
+
+// scripts returns how many scripts the store has run.
 func (s *store) scripts(ctx context.Context) (int, error) {
-	client := redis.NewClient(&redis.Options{Addr: s.addr})
-	defer client.Close()
-	text, err := client.Info(ctx, "commandstats").Result()
-	if err != nil {
-		return 0, err
-	}
+	text, err := s.client.Info(ctx, "commandstats").Result()
 	sum := 0
 	for line := range strings.Lines(text) {
 		if name, rest, ok := strings.Cut(line, ":calls="); ok && strings.HasPrefix(name, "cmdstat_eval") {
@@ -116,5 +80,5 @@ func (s *store) scripts(ctx context.Context) (int, error) {
 			sum += n
 		}
 	}
-	return sum, nil
+	return sum, err
 }

@@ -1,25 +1,17 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/bench/internal/modeled"
 	"example.com/awsretry/bench/internal/output"
 	"example.com/awsretry/simulate"
 	"example.com/awsretry/simulate/scenario"
 )
-
-// A fleetSize is a number of processes that share the calls of the scenario
-// outage of awsretry simulate, each with retries of its own.
-type fleetSize struct {
-	processes int
-	lasts     time.Duration
-}
 
 // budgets are what limits the retries of a process.
 var budgets = []library{
@@ -83,37 +75,29 @@ func recent(times []time.Time) []time.Time {
 	return times
 }
 
-func (f fleetSize) title() string { return fmt.Sprintf("processes: %d", f.processes) }
-
-// measure runs the budgets.
-func (f fleetSize) measure(ctx context.Context, settings []scenario.Setting) ([]simulate.Outcome, error) {
+// budgeted returns the table of so many processes that share the calls of the
+// scenario outage of awsretry simulate, each with retries of its own.
+func budgeted(processes int, lasts time.Duration) table {
 	s, err := scenario.Ready("outage")
 	if err != nil {
-		return nil, err
+		panic(err) // it is part of simulate
 	}
-	s = s.WithClients(f.processes)
-	s.Duration, s.Settings = scenario.Duration(f.lasts), settings
-	r, err := simulate.Run(ctx, s, simulate.Options{})
-	if err != nil {
-		return nil, err
+	s = s.WithClients(processes)
+	s.Duration = scenario.Duration(lasts)
+	return table{
+		title: fmt.Sprintf("%d processes, %v", processes, lasts), virtual: modeled.Case{Scenario: s}, among: budgets,
+		columns: []modeled.Column{
+			{Name: "load", Show: output.Number("%.2f×"), Of: func(r modeled.Run) float64 { return r.Outcome.Amplification }},
+			{Name: "calls failed", Show: output.Percent, Of: func(r modeled.Run) float64 { return r.Outcome.FailedShare }},
+			{Name: "back to normal after", Of: backAfter, Show: output.Unless("never", "%.0f s")},
+		},
 	}
-	return r.Outcomes, nil
 }
 
-func printBudgets(w io.Writer, of []comparison[fleetSize, simulate.Outcome]) {
-	fmt.Fprint(w, "300 calls a second by so many processes, to a service of 360 requests a second that is gone for 30 s:\n"+
-		"the scenario outage of `awsretry simulate`. Each process has a budget of its own.\n\n")
-	for _, t := range of {
-		fmt.Fprintf(w, "## %d processes, %v\n\n", t.of.processes, t.of.lasts)
-		var cells [][]any
-		for _, row := range t.rows {
-			o := row.figures
-			back := "never"
-			if o.Recovered == simulate.RecoveredInRun {
-				back = time.Duration(o.Recovery).String()
-			}
-			cells = append(cells, []any{row.library, times(o.Amplification), percent(o.FailedShare), back})
-		}
-		output.Table(w, 1, []any{"retries", "load", "calls failed", "back to normal after"}, cells)
+// backAfter returns seconds, or -1.
+func backAfter(r modeled.Run) float64 {
+	if r.Outcome.Recovered != simulate.RecoveredInRun {
+		return -1
 	}
+	return time.Duration(r.Outcome.Recovery).Seconds()
 }

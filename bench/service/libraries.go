@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/PuerkitoBio/rehttp"
@@ -56,6 +57,31 @@ var libraries = []library{
 	})},
 }
 
+const scaledName = "awsretry adaptive, ScaledPacing"
+
+var scaledPacing = library{name: scaledName, over: ours(adaptive, scaled)}
+
+// pacers are compared in finding the rate of a service.
+var pacers = slices.Concat(named(adaptiveName), []library{scaledPacing}, named(sdkAdaptiveName, "rehttp, ExpJitterDelay"))
+
+func named(names ...string) []library {
+	return slices.DeleteFunc(slices.Clone(libraries), func(lib library) bool { return !slices.Contains(names, lib.name) })
+}
+
+const longPollName = "awsretry standard, LongPoll"
+
+// inLoops returns what the closed loops compare: the libraries, and what makes
+// their callers wait.
+func inLoops() []library {
+	return append(slices.Clone(libraries),
+		library{name: longPollName, over: ours(longPoll)},
+		library{name: "awsretry standard, Revision2026, LongPoll", over: ours(revision2026, longPoll)},
+		library{name: "awsretry adaptive, LongPoll", over: ours(adaptive, longPoll)},
+		library{name: "awsretry standard, no bucket", over: ours(noBucket)},
+		library{name: "aws-sdk-go-v2 standard, ratelimit.None", over: sdk(sdkWithoutQuota, fast)},
+	)
+}
+
 // A naive RoundTripper retries every failure after a fixed delay.
 type naive struct{ base http.RoundTripper }
 
@@ -88,7 +114,6 @@ func ours(options ...func(*awsretry.Transport)) func(http.RoundTripper) http.Rou
 func revision2026(t *awsretry.Transport) { t.Revision = awsretry.Revision2026 }
 func adaptive(t *awsretry.Transport)     { t.Mode = awsretry.Adaptive }
 func scaled(t *awsretry.Transport)       { t.RateLimit.Pacing = awsretry.ScaledPacing }
-func limits(t *awsretry.Transport)       { t.RateLimit.Limits = awsretry.ReadLimits }
 func longPoll(t *awsretry.Transport)     { t.LongPoll = func(*http.Request) bool { return true } }
 func share(t *awsretry.Transport)        { t.Quota.Share = 0.2 }
 func noBucket(t *awsretry.Transport)     { t.Quota.Capacity = -1 }

@@ -104,25 +104,3 @@ func TestEveryLibraryRetries(t *testing.T) {
 		}
 	}
 }
-
-// Each client has its own library, which learns nothing from another
-// client's.
-func TestClientsShareNothing(t *testing.T) {
-	for _, lib := range slices.Concat(libraries, []library{scaledPacing}, retryers) {
-		t.Run(lib.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				down := &script{responses: slices.Repeat([]func(*http.Request) (*http.Response, error){
-					respond(http.StatusServiceUnavailable, `{"message":"unavailable"}`),
-				}, 10_000)}
-				client := lib.over(down)
-				for range 200 {
-					succeeds(client)
-				}
-				up := &script{}
-				if !succeeds(lib.over(up)) || up.sent != 1 {
-					t.Errorf("%d attempts by a new client of a service that works", up.sent)
-				}
-			})
-		})
-	}
-}

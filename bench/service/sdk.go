@@ -10,15 +10,65 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"example.com/awsretry"
+	"example.com/awsretry/awssdk"
 )
 
 func sdkStandard(cfg *aws.Config) { cfg.Retryer = func() aws.Retryer { return retry.NewStandard() } }
 func sdkAdaptive(cfg *aws.Config) {
 	cfg.Retryer = func() aws.Retryer { return retry.NewAdaptiveMode() }
+}
+
+func sdkWithoutQuota(cfg *aws.Config) {
+	cfg.Retryer = func() aws.Retryer {
+		return retry.NewStandard(func(o *retry.StandardOptions) { o.RateLimiter = ratelimit.None })
+	}
+}
+
+const (
+	sdkStandardName  = "aws-sdk-go-v2 standard"
+	awssdkName       = "awssdk adaptive"
+	awssdkScaledName = "awssdk ScaledPacing"
+)
+
+// retryers are clients of the AWS SDK: with its own retryers, and with those of
+// package awssdk and all that Apply adds. The adaptive ones run on the wall clock
+// too.
+var retryers = append(
+	named(sdkStandardName, sdkAdaptiveName),
+	library{name: "awssdk standard", over: sdk(withAwssdk(awssdk.Config{}), fast)},
+	onBothClocks(awssdkName, withAwssdk(awssdkAdaptive)),
+	onBothClocks(awssdkScaledName, withAwssdk(awssdkScaled)),
+)
+
+var (
+	awssdkAdaptive = awssdk.Config{Mode: awsretry.Adaptive}
+	awssdkScaled   = awssdk.Config{
+		Mode:      awsretry.Adaptive,
+		RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
+	}
+)
+
+func onBothClocks(name string, configure func(*aws.Config)) library {
+	return library{name: name, over: sdk(configure, fast), wall: sdk(configure, fast)}
+}
+
+// withAwssdk makes the SDK retry by package awssdk.
+func withAwssdk(c awssdk.Config) func(*aws.Config) {
+	return func(cfg *aws.Config) {
+		r, err := awssdk.NewRetryer(c)
+		if err != nil {
+			panic(err) // the settings are constants
+		}
+		cfg.Retryer = func() aws.Retryer { return r }
+		r.Apply(cfg)
+	}
 }
 
 // A pace returns a context for the SDK.

@@ -3,8 +3,8 @@ package pacing
 import "time"
 
 // Tuning has the constants of [Scaled]. docs/ALGORITHM.md explains what they do,
-// and docs/decisions/scaled-pacing.md why they have these values. The program
-// bench/pacing measures other values.
+// and docs/decisions/scaled-pacing.md why they have these values. What other
+// values do, bench/pacing measures when they are in DefaultTuning.
 type Tuning struct {
 	// Recovery after a cut.
 	RiseTime      float64 // seconds until the rate is back at the limit, at least
