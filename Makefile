@@ -31,7 +31,7 @@ RACES := $(patsubst %,race/%,$(filter-out interop $(PROGRAMS),$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
 # The modules whose users would notice a change, and the packages of the root among them.
 API_MODULES := otelretry awssdk fleet deliveryqueue retryablehttp
-API_PACKAGES := . ./delivery ./delivery/letters ./poll ./retrylog ./retrytest ./services ./statuspage
+API_PACKAGES := . ./delivery ./poll ./retrylog ./retrytest ./services ./statuspage
 # The compiler takes a tenth less time if it collects less garbage, and the linters a quarter. Tests run with Go's default.
 FAST := GOGC=400
 # Some targets compute and others wait, so three at a time keep two processors busy.
@@ -198,7 +198,6 @@ bench: ## What each library adds to a request; go run ./service, ./fleet and ./p
 
 PICTURES := $(CURDIR)/docs/pictures
 pictures: ## The pictures of the README and of docs, drawn again
-	cd cmd/awsretry-deliver && go run . schedule --compare --svg $(PICTURES)/schedule.svg ../../docs/examples/delivery-policy.json >/dev/null
 	cd cmd/awsretry && go run . simulate outage --settings naive,standard --picture $(PICTURES)/outage.svg
 	cd cmd/awsretry && go run . simulate throttle --settings standard,adaptive --picture $(PICTURES)/throttle.svg
 	cd cmd/awsretry && go run . simulate ../../docs/examples/pacing.yaml --picture $(PICTURES)/pacing.svg

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"example.com/awsretry"
-	"example.com/awsretry/delivery"
-	"example.com/awsretry/delivery/letters"
 	"example.com/awsretry/poll"
 )
 
@@ -128,50 +126,6 @@ func download(url string, file io.Writer) error {
 	}
 	defer resp.Body.Close()
 	_, err = io.Copy(file, resp.Body)
-	return err
-}
-
-// A message that cannot be delivered is kept in a folder, and sent again when
-// its endpoint is repaired.
-func Example_delivery() {
-	server := startServer(status(410, "gone"), status(200, "ok"))
-	defer server.Close()
-	dir, err := os.MkdirTemp("", "letters")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
-
-	if err := deliver(context.Background(), server.URL, dir, `{"order": 17}`); err != nil {
-		fmt.Println(err)
-	}
-	// Output:
-	// 410 Gone
-	// 1 delivered, 0 kept
-}
-
-func deliver(ctx context.Context, url, dir, message string) error {
-	policy, err := delivery.Parse([]byte(`{"healthyRetryPolicy": {
-	"numRetries": 5, "numNoDelayRetries": 2, "minDelayTarget": 1, "maxDelayTarget": 30}}`))
-	if err != nil {
-		return err
-	}
-	queue := &letters.Dir{Path: dir}
-	client := &http.Client{
-		Transport: &delivery.Transport{Policy: policy, DeadLetter: queue.Put},
-		// A redirect is a failed delivery; http.Client would follow it.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := client.Post(url, "application/json", strings.NewReader(message))
-	if err != nil {
-		return err
-	}
-	resp.Body.Close()
-	fmt.Println(resp.Status)
-
-	done, err := queue.Redrive(ctx, &delivery.Transport{Policy: policy}, letters.RedriveOptions{})
-	fmt.Println(done.Delivered, "delivered,", done.Kept, "kept")
 	return err
 }
 

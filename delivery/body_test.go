@@ -16,7 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"example.com/awsretry/delivery/letters"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -114,18 +113,17 @@ func TestLostBodies(t *testing.T) {
 		{"its reader hangs for the rest", httpfake.Base(unread), hangs, nil, defaultAttemptTimeout},
 	} {
 		run(t, tt.name, func(t *testing.T) {
-			dir := t.TempDir()
 			req := post(t, "http://a.example/", "hello")
 			req.GetBody = nil
 			tt.change(req)
-			tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: tt.base, DeadLetter: (&letters.Dir{Path: dir}).Put}
+			tr := &Transport{Policy: testPolicy(t, `"numRetries":0`), Base: tt.base, DeadLetter: readAll}
 			start := time.Now()
 			resp, err := tr.RoundTrip(req)
 			if resp != nil || !errors.Is(err, ErrBody) || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("got %v, %v", resp, err)
 			}
-			if took, left := time.Since(start), entries(t, dir); took != tt.took || len(left) > 0 {
-				t.Errorf("it took %v, want %v; %s was left", took, tt.took, left)
+			if took := time.Since(start); took != tt.took {
+				t.Errorf("it took %v, want %v", took, tt.took)
 			}
 		})
 	}

@@ -3,35 +3,32 @@ package delivery_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 
 	"example.com/awsretry/delivery"
-	"example.com/awsretry/delivery/letters"
 	"example.com/awsretry/retrytest"
 )
 
-// A message is delivered later, when its endpoint is up again.
+// What cannot be delivered is handed to a function, which keeps it.
 func Example() {
-	server := httptest.NewServer(retrytest.Statuses(503, 503, 503, 503, 200))
+	server := httptest.NewServer(retrytest.Statuses(503, 503, 503, 503))
 	defer server.Close()
-	dir, err := os.MkdirTemp("", "letters")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
 
 	policy, err := delivery.Parse([]byte(`{"healthyRetryPolicy": {"numRetries": 3, "numNoDelayRetries": 3}}`))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	queue := &letters.Dir{Path: dir}
+	keep := func(_ context.Context, dead delivery.DeadLetter) error {
+		body, err := io.ReadAll(dead.Request.Body)
+		fmt.Printf("%s %s: %s, after %d attempts\n", dead.Request.Method, body, dead.Reason, dead.Attempts)
+		return err
+	}
 	client := &http.Client{
-		Transport: &delivery.Transport{Policy: policy, DeadLetter: queue.Put},
+		Transport: &delivery.Transport{Policy: policy, DeadLetter: keep},
 		// A redirect is a failed delivery like any other.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -41,15 +38,10 @@ func Example() {
 		return
 	}
 	resp.Body.Close()
-	for letter, err := range queue.List() {
-		fmt.Println(letter.Method, letter.Status, letter.Attempts, letter.Reason, err)
-	}
-
-	done, err := queue.Redrive(context.Background(), &delivery.Transport{Policy: policy}, letters.RedriveOptions{})
-	fmt.Println(done.Delivered, done.Kept, err)
+	fmt.Println(resp.Status)
 	// Output:
-	// POST 503 4 max_attempts <nil>
-	// 1 0 <nil>
+	// POST {"Message": "hello"}: max_attempts, after 4 attempts
+	// 503 Service Unavailable
 }
 
 func ExampleParse() {

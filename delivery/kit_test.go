@@ -21,13 +21,18 @@ var (
 	post    = httpfake.Post
 	receive = httpfake.Record
 	respond = httpfake.Empty
-	entries = httpfake.Entries
 )
 
 // run runs a subtest in virtual time.
 func run(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// readAll is a DeadLetter that reads the body.
+func readAll(_ context.Context, dead DeadLetter) error {
+	_, err := io.Copy(io.Discard, dead.Request.Body)
+	return err
 }
 
 // An endpoint responds with one status after the other, and then always with

@@ -1,7 +1,7 @@
 // Package delivery sends HTTP requests as Amazon SNS delivers messages to
 // HTTP/S endpoints: by a delivery policy with four phases of retries, a
 // throttle and a content type, and with a dead-letter queue for requests that
-// cannot be delivered. Package letters is such a queue in a folder.
+// cannot be delivered. Module deliveryqueue is such a queue in a store.
 //
 // The rules are those of Amazon SNS, "Message delivery retries".
 package delivery
@@ -66,8 +66,8 @@ type Transport struct {
 	// RoundTrip returns. It is also called if the request's context has ended;
 	// its own context has the same values and does not end. If it returns an
 	// error, RoundTrip closes the response and returns that error together with
-	// the delivery's own. The Put of a [letters.Dir] writes a file for each
-	// dead letter. nil: deliveries that fail are dropped.
+	// the delivery's own. It can enqueue the request in a deliveryqueue. nil:
+	// deliveries that fail are dropped.
 	//
 	// If Base, Jitter or Observe panics, DeadLetter is called and the panic
 	// continues. It is never called for a request that got a 2xx.

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.com/awsretry/internal/httpfake"
 	"github.com/riverqueue/river/rivertype"
 )
 
@@ -33,13 +34,12 @@ func TestClockOfTheStore(t *testing.T) {
 			end := newEndpoint(t, 503, 200)
 			end.hold = make(chan struct{})
 			q := open(t, withClock(t, ahead), Config{})
-			q.timing.sweep = 20 * time.Millisecond
 			policy := parse(t, `{"healthyRetryPolicy": {"numRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 1},
 				"throttlePolicy": {"maxReceivesPerSecond": 10}}`)
 			id := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: policy})
 			start(t, q)
 			end.wait(t, 1)
-			time.Sleep(5 * q.timing.sweep)
+			check(t, q.sweep(t.Context()))
 			close(end.hold)
 			waitFor(t, q, Stats{Delivered: 1})
 			all := end.requests()
@@ -71,17 +71,21 @@ func TestClockOfAJob(t *testing.T) {
 // River makes nothing available by the clock of the leading process.
 func TestRiverSchedulesNothing(t *testing.T) {
 	t.Parallel()
-	end := newEndpoint(t, 200)
-	q := open(t, newSQLite(t), Config{})
-	q.timing.sweep = time.Hour // so that only River could
-	later := enqueue(t, q, post(t, end.URL, "hello"), Options{Delay: time.Hour})
-	enqueue(t, q, post(t, end.URL, "hello"), Options{})
-	start(t, q)
-	waitFor(t, q, Stats{Delivered: 1, Waiting: 1}) // so the first sweep has ended
-	eventually(t, "this process leads", func() bool { return scan[int](t, q, `SELECT count(*) FROM river_leader`) == 1 })
-	setJob(t, q, later, `scheduled_at = `+q.store.after(`-1`))
-	time.Sleep(300 * time.Millisecond)
-	end.check(t, 1)
+	store := newSQLite(t)
+	synctest.Test(t, func(t *testing.T) {
+		q := open(t, store, Config{Base: httpfake.Statuses(204), PollInterval: time.Second})
+		later := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{Delay: time.Hour})
+		// It is due by either clock. No sweep takes a job of this priority.
+		setJob(t, q, later, `priority = 3, scheduled_at = '1999-01-01 00:00:00'`)
+		enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+		stop := start(t, q)
+		time.Sleep(20 * time.Second) // River schedules each 5 s
+		if scan[int](t, q, `SELECT count(*) FROM river_leader`) != 1 {
+			t.Error("this process does not lead")
+		}
+		stop()
+		wantStats(t, q, Stats{Delivered: 1, Waiting: 1})
+	})
 }
 
 // A sweep repeats the attempts that were in progress in a process that died, unless

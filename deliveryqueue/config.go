@@ -64,10 +64,9 @@ type Config struct {
 	Seal, Open func([]byte) ([]byte, error)
 
 	// DeadLetter is called with a delivery that failed for good, as
-	// delivery.Transport.DeadLetter is, such as the Put of a letters.Dir. If it
-	// returns an error, the dead letter stays in the store. It may be called
-	// again for the same delivery if the process dies. nil: dead letters stay in
-	// the store.
+	// delivery.Transport.DeadLetter is. If it returns an error, the dead letter
+	// stays in the store. It may be called again for the same delivery if the
+	// process dies. nil: dead letters stay in the store.
 	DeadLetter func(context.Context, delivery.DeadLetter) error
 
 	// Observe is called once for every attempt, as delivery.Transport.Observe

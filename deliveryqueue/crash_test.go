@@ -30,13 +30,14 @@ func TestCrash(t *testing.T) {
 		good, bad := newEndpoint(t, append(failures, 200)...), newEndpoint(t, 404)
 		const workers = 2
 		q := open(t, store, Config{Workers: workers, AttemptTimeout: time.Second})
-		quickly(q)
 		accepted := make(map[string]bool)
 		p := process{Store: store, Workers: workers, AttemptTimeout: time.Second, Endpoints: []string{good.URL, bad.URL}}
 		for range kills / crashing {
 			for _, key := range workAndKill(t, p) {
 				accepted[key] = true
 			}
+			// As if the processes had died long ago.
+			execute(t, q.store.db, `UPDATE river_job SET attempted_at = `+q.store.after(`-3600`)+` WHERE state = 'running'`)
 		}
 		stop := start(t, q)
 		eventually(t, "all have ended", func() bool { return stats(t, q).open() == 0 })

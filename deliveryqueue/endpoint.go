@@ -34,6 +34,9 @@ const (
 	// longestWait is the longest wait for a turn in a worker, for an attempt that
 	// missed its turn because the store is slow.
 	longestWait = 9 * time.Second
+
+	// probeInterval is the time between two attempts at a disabled endpoint.
+	probeInterval = 5 * time.Minute
 )
 
 // awaitTurn takes a turn for an attempt, by the throttle of its policy, and waits
@@ -44,14 +47,14 @@ func (q *Queue) awaitTurn(
 	ctx context.Context, policy *delivery.Policy, endpoint string, disabled bool,
 ) (now bool, err error) {
 	if disabled {
-		return q.store.takeProbe(ctx, endpoint, q.timing.probe)
+		return q.store.takeProbe(ctx, endpoint, probeInterval)
 	}
 	throttle := policy.ThrottlePolicy
 	if throttle == nil || throttle.MaxReceivesPerSecond == nil {
 		return true, nil
 	}
 	var wait time.Duration
-	for _, ahead := range []time.Duration{2 * early, q.timing.hold} {
+	for _, ahead := range []time.Duration{2 * early, longestWait} {
 		asked := time.Now()
 		next, taken, err := q.store.takeTurn(ctx, endpoint, *throttle.MaxReceivesPerSecond, ahead)
 		if err != nil {
@@ -82,7 +85,7 @@ func (s *store) takeTurn(
 	interval := time.Second / time.Duration(perSecond)
 	// The statement sets next_at to the turn plus the interval.
 	err = s.db.QueryRowContext(ctx, s.query(fmt.Sprintf(`
-		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, per_second) VALUES ($1, %[1]s + $2, 0, $3)
+		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, per_second) VALUES ($1, %[1]s + $2, $3)
 		ON CONFLICT (endpoint) DO UPDATE SET per_second = $3,
 			next_at = CASE WHEN own.next_at > %[1]s + $5 THEN %[1]s ELSE %[2]s(own.next_at, %[1]s) END + $2
 			WHERE own.next_at <= %[1]s + $4 OR own.next_at > %[1]s + $5
@@ -111,7 +114,7 @@ func (s *store) takeProbe(ctx context.Context, endpoint string, interval time.Du
 // leaveAlone prevents attempts at the endpoint for a while.
 func (s *store) leaveAlone(ctx context.Context, endpoint string, wait time.Duration) error {
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
-		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, alone_until) VALUES ($1, 0, 0, %[1]s + $2)
+		INSERT INTO deliveryqueue_endpoint AS own (endpoint, alone_until) VALUES ($1, %[1]s + $2)
 		ON CONFLICT (endpoint) DO UPDATE SET alone_until = CASE WHEN own.alone_until > %[1]s + $3 THEN %[1]s + $2
 			ELSE %[2]s(own.alone_until, %[1]s + $2) END`, s.micros(), s.greatest())),
 		endpoint, wait.Microseconds(), longestHold.Microseconds())
@@ -127,7 +130,7 @@ func (s *store) setHealth(ctx context.Context, endpoint string, failed bool) err
 		health = `failing_since = CASE WHEN own.failing_since > 0 THEN own.failing_since ELSE ` + since + ` END`
 	}
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
-		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, failing_since, used_at) VALUES ($1, 0, 0, %s, %s)
+		INSERT INTO deliveryqueue_endpoint AS own (endpoint, failing_since, used_at) VALUES ($1, %s, %s)
 		ON CONFLICT (endpoint) DO UPDATE SET %[3]s, used_at = CASE WHEN own.used_at = 0 THEN %[2]s ELSE own.used_at END`,
 		since, s.micros(), health)), endpoint)
 	return err

@@ -137,13 +137,12 @@ func (s *store) setOldest(ctx context.Context, byURL map[string]*Endpoint, oldes
 // Pause makes the deliveries to an endpoint wait, in all processes, until Resume.
 // Attempts in progress end as usual. endpoint is a scheme and host, such as
 // https://example.com; it need not have been used. A delivery whose deadline passes
-// during the pause becomes a dead letter after Resume. A process that opened the
-// store with an older version of this package ignores the pause.
+// during the pause becomes a dead letter after Resume.
 func (q *Queue) Pause(ctx context.Context, endpoint string) error {
 	name, err := parseEndpoint(endpoint)
 	if err == nil {
 		_, err = q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(`
-			INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, tail_at, paused_at) VALUES ($1, 0, 0, %[1]s)
+			INSERT INTO deliveryqueue_endpoint AS own (endpoint, paused_at) VALUES ($1, %[1]s)
 			ON CONFLICT (endpoint) DO UPDATE SET paused_at = CASE WHEN own.paused_at > 0 THEN own.paused_at ELSE %[1]s END`,
 			q.store.micros())), name)
 	}

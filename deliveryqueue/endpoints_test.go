@@ -150,7 +150,6 @@ func TestDisableAfter(t *testing.T) {
 		panic("boom") // nothing depends on it
 	}}
 	q, other := open(t, store, config), open(t, store, config)
-	q.timing.probe, other.timing.probe = 100*time.Millisecond, 100*time.Millisecond
 	for range 3 {
 		enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: delivery.CustomerManaged()})
 		enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: retries(t, 100)})
@@ -165,15 +164,21 @@ func TestDisableAfter(t *testing.T) {
 		}
 		return sum
 	}
-	begin, requests, counted := time.Now(), len(end.requests()), attempts()
-	end.wait(t, requests+3)
-	if took := time.Since(begin); took < 2*q.timing.probe {
-		t.Errorf("3 probes in %v", took)
+	requests, counted := len(end.requests()), attempts()
+	for n := 1; n <= 3; n++ {
+		if wait := time.Until(endpoints(t, q)[end.URL].Next); wait < probeInterval-time.Minute || wait > probeInterval {
+			t.Errorf("the next probe is in %v", wait)
+		}
+		passProbeInterval(t, q)
+		end.wait(t, requests+n)
+		eventually(t, "the probe has ended", func() bool { return stats(t, q).Running == 0 })
 	}
+	end.check(t, requests+3)
 	if n := attempts(); n != counted {
 		t.Errorf("the policies count %d of the probes", n-counted)
 	}
 	end.respond(200)
+	passProbeInterval(t, q)
 	waitFor(t, q, Stats{Delivered: 6})
 	if e := endpoints(t, q)[end.URL]; e != (Endpoint{}) {
 		t.Errorf("%+v", e)
@@ -181,6 +186,14 @@ func TestDisableAfter(t *testing.T) {
 	if name := <-disabled; name != end.URL || len(disabled) > 0 {
 		t.Errorf("%q is disabled, and %d more", name, len(disabled))
 	}
+}
+
+// passProbeInterval changes the times in the store to those of probeInterval ago.
+func passProbeInterval(t *testing.T, q *Queue) {
+	t.Helper()
+	execute(t, q.store.db, `UPDATE river_job SET state = 'available', scheduled_at = `+q.store.after(`0`)+` WHERE state = 'scheduled'`)
+	execute(t, q.store.db, q.store.query(`UPDATE deliveryqueue_endpoint SET alone_until = alone_until - $1`),
+		probeInterval.Microseconds())
 }
 
 // A delivery that is taken from an endpoint that was disabled since the last look
@@ -210,11 +223,15 @@ func TestProbeIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		end := newEndpoint(t, 404)
 		q := open(t, store, Config{DisableAfter: time.Microsecond, PerEndpoint: 1}) // they fail one after another
-		q.timing.probe = 50 * time.Millisecond
 		for range 4 {
 			enqueue(t, q, post(t, end.URL, "hello"), Options{})
 		}
 		stop := start(t, q)
+		for dead := 1; dead < 4; dead++ {
+			waitFor(t, q, Stats{Waiting: 4 - dead, Dead: dead})
+			eventually(t, "it is disabled", func() bool { return !endpoints(t, q)[end.URL].Disabled.IsZero() })
+			passProbeInterval(t, q)
+		}
 		waitFor(t, q, Stats{Dead: 4})
 		stop()
 		if endpoints(t, q)[end.URL].Disabled.IsZero() {
@@ -234,7 +251,6 @@ func TestSuccessBesideAFailure(t *testing.T) {
 		end := newEndpoint(t, 200)
 		end.hold = make(chan struct{})
 		q := open(t, store, Config{})
-		q.timing.sweep = 20 * time.Millisecond
 		check(t, q.store.setHealth(t.Context(), end.URL, false))
 		startOne(t, q, end)
 		check(t, q.store.setHealth(t.Context(), end.URL, true))

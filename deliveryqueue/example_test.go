@@ -71,6 +71,57 @@ func Example() {
 	// <nil>
 }
 
+// send delivers while its caller waits, and leaves to the queue what fails.
+func send(queue *deliveryqueue.Queue, url, message string) (*http.Response, error) {
+	policy, err := delivery.Parse([]byte(`{"healthyRetryPolicy": {"numRetries": 2, "numNoDelayRetries": 2}}`))
+	if err != nil {
+		return nil, err
+	}
+	keep := func(ctx context.Context, dead delivery.DeadLetter) error {
+		_, err := queue.Enqueue(ctx, dead.Request, deliveryqueue.Options{Policy: delivery.CustomerManaged()})
+		return err
+	}
+	client := &http.Client{
+		Transport: &delivery.Transport{Policy: policy, DeadLetter: keep},
+		// A redirect is a failed delivery; http.Client would follow it.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return client.Post(url, "application/json", strings.NewReader(message))
+}
+
+// What a delivery.Transport gave up is in the store, with its body and headers,
+// and is delivered from there.
+func Example_deadLetter() {
+	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	defer stop()
+	requests := 0
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if requests++; requests <= 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		body, _ := io.ReadAll(req.Body)
+		fmt.Printf("request %d: %s, %s\n", requests, req.Header.Get("Content-Type"), body)
+		stop()
+	}))
+	defer endpoint.Close()
+	store, remove := newStore()
+	defer remove()
+	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{})
+	check(err)
+	defer queue.Close()
+
+	resp, err := send(queue, endpoint.URL, `{"order": 7}`)
+	check(err)
+	resp.Body.Close()
+	fmt.Println(resp.Status)
+	fmt.Println(queue.Run(ctx))
+	// Output:
+	// 503 Service Unavailable
+	// request 4: application/json, {"order": 7}
+	// <nil>
+}
+
 // After an outage of an endpoint, its dead letters are delivered again.
 func ExampleQueue_Redrive() {
 	ctx := context.Background()

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery"
-	"example.com/awsretry/deliveryqueue/internal/storetest"
 )
 
 func TestMain(m *testing.M) {
@@ -29,7 +28,7 @@ func TestMain(m *testing.M) {
 	time.Local = time.FixedZone("", -5*60*60) // SQLite's times must not depend on it
 	code := m.Run()
 	if postgres.server != nil {
-		_ = postgres.server.Stop()
+		_ = postgres.server.stopServer()
 	}
 	os.Exit(code)
 }
@@ -55,7 +54,7 @@ func check(t testing.TB, err error) {
 // postgres is shared by the tests of the package. Each test has its own database.
 var postgres struct {
 	once      sync.Once
-	server    *storetest.Server
+	server    *server
 	err       error
 	databases atomic.Int64
 }
@@ -69,24 +68,24 @@ func newPostgres(t testing.TB) string { return newDatabase(t, "ready") }
 func newDatabase(t testing.TB, template string) string {
 	t.Helper()
 	postgres.once.Do(startPostgres)
-	if errors.Is(postgres.err, storetest.ErrMissing) && os.Getenv("CI") != "true" {
+	if errors.Is(postgres.err, errNoPostgres) && os.Getenv("CI") != "true" {
 		t.Skip(postgres.err)
 	}
 	check(t, postgres.err)
 	name := fmt.Sprintf("test%d", postgres.databases.Add(1))
-	execute(t, connect(t, "pgx", postgres.server.URL("postgres")), "CREATE DATABASE "+name+" TEMPLATE "+template)
-	return postgres.server.URL(name)
+	execute(t, connect(t, "pgx", postgres.server.url("postgres")), "CREATE DATABASE "+name+" TEMPLATE "+template)
+	return postgres.server.url(name)
 }
 
 func startPostgres() {
-	if postgres.server, postgres.err = storetest.Start(); postgres.err != nil {
+	if postgres.server, postgres.err = startServer(); postgres.err != nil {
 		return
 	}
-	db, err := sql.Open("pgx", postgres.server.URL("postgres"))
+	db, err := sql.Open("pgx", postgres.server.url("postgres"))
 	if err == nil {
 		_, err = db.Exec("CREATE DATABASE ready")
 	}
-	postgres.err = errors.Join(err, db.Close(), makeTables(postgres.server.URL("ready")))
+	postgres.err = errors.Join(err, db.Close(), makeTables(postgres.server.url("ready")))
 }
 
 func makeTables(store string) error {
@@ -156,7 +155,7 @@ func open(t testing.TB, store string, config Config) *Queue {
 	if config.PollInterval == 0 {
 		config.PollInterval = 20 * time.Millisecond
 	}
-	if testing.Verbose() {
+	if testing.Verbose() && config.Logger == nil {
 		config.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	q := must[*Queue](t)(Open(t.Context(), store, config))

@@ -50,7 +50,7 @@ func TestMemory(t *testing.T) {
 
 	start(t, q)
 	eventually(t, "the attempts are made", func() bool { return begun.Load() == 1+workers })
-	// A body is in memory as base64 in the row's JSON, as a letter and as a
+	// A body is in memory as base64 in the row's JSON, decoded, and in a
 	// request.
 	if held := int64(memory().HeapAlloc) - int64(before.HeapAlloc); held > workers*6*body {
 		t.Errorf("Run holds %d bytes", held)

@@ -2,6 +2,7 @@ package deliveryqueue
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery"
-	"example.com/awsretry/delivery/letters"
 	"example.com/awsretry/internal/redact"
 )
 
@@ -40,7 +40,7 @@ type message struct {
 
 	Deadline int64 `json:"deadline,omitempty"` // in Unix microseconds; 0: none
 
-	Letter []byte `json:"letter"` // see letters.Write
+	Request []byte `json:"request"` // see encodeRequest
 }
 
 const messageVersion = 1
@@ -93,8 +93,8 @@ func (m *message) policy() (*delivery.Policy, error) {
 type unread struct {
 	policy     *delivery.Policy
 	policyText string // as it is stored
-	letter     []byte
-	deadline   int64 // in Unix microseconds; 0: none
+	raw        []byte // see encodeRequest
+	deadline   int64  // in Unix microseconds; 0: none
 }
 
 // ended reports whether no attempt may begin at t.
@@ -118,17 +118,17 @@ func (q *Queue) read(raw []byte, h head) (unread, error) {
 	case q.config.Open == nil:
 		return unread{}, errors.New("it is sealed, and Config.Open is nil")
 	default:
-		if m.Letter, err = unseal(q.config.Open, m.Letter); err != nil {
+		if m.Request, err = unseal(q.config.Open, m.Request); err != nil {
 			return unread{}, fmt.Errorf("Config.Open: %w", err)
 		}
 	}
-	u := unread{policy, m.Fixed + " " + string(m.Policy), m.Letter, m.Deadline}
+	u := unread{policy, m.Fixed + " " + string(m.Policy), m.Request, m.Deadline}
 	req, err := u.request(context.Background())
 	if err != nil {
 		return unread{}, err
 	}
 	// A sealed request that was moved to another row would be sent for that row.
-	if req.Header.Get(keyHeader) != h.Key || endpointOf(req.URL) != renamed(h.Endpoint) {
+	if req.Header.Get(keyHeader) != h.Key || endpointOf(req.URL) != h.Endpoint {
 		return unread{}, errors.New("its request is that of another delivery: the key or the endpoint differs from what List shows")
 	}
 	return u, nil
@@ -136,7 +136,7 @@ func (q *Queue) read(raw []byte, h head) (unread, error) {
 
 // unseal calls Config.Open. It turns a panic into an error, because River would run
 // the job repeatedly.
-func unseal(open func([]byte) ([]byte, error), sealed []byte) (letter []byte, err error) {
+func unseal(open func([]byte) ([]byte, error), sealed []byte) (raw []byte, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = fmt.Errorf("it panicked: %v", value)
@@ -147,7 +147,7 @@ func unseal(open func([]byte) ([]byte, error), sealed []byte) (letter []byte, er
 
 // request returns the request of an attempt.
 func (u unread) request(ctx context.Context) (*http.Request, error) {
-	_, req, err := letters.Read(bytes.NewReader(u.letter), int64(len(u.letter)))
+	req, err := decodeRequest(u.raw)
 	if err != nil {
 		return nil, err
 	}
@@ -168,10 +168,6 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 		return args{}, head{}, err
 	}
 	own := req.Clone(context.Background())
-	own.Body, own.ContentLength, own.TransferEncoding, own.Trailer = nil, 0, nil, nil
-	if len(body) > 0 {
-		own.Body, own.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	}
 	key, err := setKey(own, o.IdempotencyKey)
 	if err != nil {
 		return args{}, head{}, err
@@ -179,15 +175,10 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	if err := refused(own); err != nil {
 		return args{}, head{}, err
 	}
-	var letter bytes.Buffer
-	if err := letters.Write(&letter, delivery.DeadLetter{Request: own}, time.Now()); err != nil {
+	m := message{Version: messageVersion}
+	if m.Request, err = encodeRequest(own, body); err != nil {
 		return args{}, head{}, err
 	}
-	h, sent, err := letters.Read(bytes.NewReader(letter.Bytes()), int64(letter.Len()))
-	if err != nil {
-		return args{}, head{}, err
-	}
-	m := message{Version: messageVersion, Letter: letter.Bytes()}
 	if !o.Deadline.IsZero() {
 		if m.Deadline, err = deadlineOf(o.Deadline); err != nil {
 			return args{}, head{}, err
@@ -195,7 +186,7 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	}
 	if q.config.Seal != nil {
 		m.Sealed = true
-		if m.Letter, err = q.config.Seal(m.Letter); err != nil {
+		if m.Request, err = q.config.Seal(m.Request); err != nil {
 			return args{}, head{}, fmt.Errorf("Config.Seal: %w", err)
 		}
 	}
@@ -203,7 +194,9 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 		return args{}, head{}, err
 	}
 	raw, err := json.Marshal(m)
-	return args{raw}, head{Method: h.Method, URL: h.URL, Endpoint: endpointOf(sent.URL), Key: key}, err
+	return args{raw}, head{
+		Method: cmp.Or(own.Method, http.MethodGet), URL: publicURL(own.URL), Endpoint: endpointOf(own.URL), Key: key,
+	}, err
 }
 
 // deadlineOf returns a deadline in Unix microseconds. One before 1970 has passed.
@@ -263,7 +256,7 @@ var asking = &http.Transport{DialContext: func(context.Context, string, string) 
 // for example because of a header's name.
 func refused(req *http.Request) error {
 	probe := req.Clone(context.Background())
-	probe.Body, probe.ContentLength = nil, 0
+	probe.Body, probe.ContentLength, probe.TransferEncoding, probe.Trailer = nil, 0, nil, nil
 	resp, err := asking.RoundTrip(probe)
 	if err == nil {
 		resp.Body.Close()

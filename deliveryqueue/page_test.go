@@ -48,10 +48,9 @@ func TestPageIsTested(t *testing.T) {
 		}
 	}
 
-	own := defaultTiming
-	late := own.hold + own.settle + own.rescue
+	const late = longestWait + settleTimeout + rescueSlack
 	for _, want := range []string{
-		fmt.Sprintf("`AttemptTimeout` and %.0f s |", (late + own.sweep).Seconds()),
+		fmt.Sprintf("`AttemptTimeout` and %.0f s |", (late + step).Seconds()),
 		fmt.Sprintf("`AttemptTimeout` and %.0f s, from the beginning", late.Seconds()),
 		fmt.Sprintf("`PollInterval` (%d ms)", defaultPollInterval/time.Millisecond),
 		fmt.Sprintf("`Config.MaxBody`, %d KiB", defaultMaxBody>>10),
@@ -60,7 +59,7 @@ func TestPageIsTested(t *testing.T) {
 		fmt.Sprintf("`AttemptTimeout` (%.0f s, as Amazon SNS waits)", defaultAttemptTimeout.Seconds()),
 		fmt.Sprintf("%d ms later than its turn", tooLate/time.Millisecond),
 		fmt.Sprintf("statements wait for %.0f s", lockWait.Seconds()),
-		fmt.Sprintf("tried again for %.0f s", own.settle.Seconds()),
+		fmt.Sprintf("tried again for %.0f s", settleTimeout.Seconds()),
 		fmt.Sprintf("%.0f s for what does not end", cutOff.Seconds()),
 		fmt.Sprintf("`List` reads %d at a time", pageSize),
 	} {

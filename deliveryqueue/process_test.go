@@ -62,15 +62,9 @@ func work(text string) error {
 		return err
 	}
 	if len(p.Endpoints) > 0 {
-		quickly(q)
 		go p.enqueue(ctx, q)
 	}
 	return q.Run(ctx)
-}
-
-// quickly finds dead processes half a second after AttemptTimeout.
-func quickly(q *Queue) {
-	q.timing = timing{settle: 300 * time.Millisecond, rescue: 200 * time.Millisecond, sweep: 100 * time.Millisecond}
 }
 
 // enqueue enqueues deliveries, and prints the keys of those that are accepted. A

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 )
 
 // A Queue is a store of deliveries. Any number of processes may open the same
@@ -14,27 +13,11 @@ type Queue struct {
 	config Config
 	river  *slog.Logger // for River
 	store  store
-	timing timing
 
 	settling   *group
 	transports transports
 	ownFaults  minutely
 	asked      signal // for the fetchers of Run
-}
-
-// timing has the durations that tests shorten.
-type timing struct {
-	hold   time.Duration // the longest wait of an attempt for its turn in the worker
-	settle time.Duration // how long the outcome of an attempt waits for the store
-	rescue time.Duration // how long after an attempt must have ended its process counts as dead
-	sweep  time.Duration // between two searches for such attempts
-	probe  time.Duration // between two attempts at a disabled endpoint
-	outage time.Duration // how long the store fails before it is logged, and the interval of further logs
-}
-
-var defaultTiming = timing{
-	hold: longestWait, settle: 30 * time.Second, rescue: 5 * time.Second, sweep: 5 * time.Second,
-	probe: 5 * time.Minute, outage: time.Minute,
 }
 
 // Open opens a store: a PostgreSQL database if store begins with postgres:// or
@@ -62,7 +45,7 @@ func Open(ctx context.Context, store string, config Config) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("deliveryqueue: Open: %w", err)
 	}
-	return &Queue{config: config, river: river, store: s, timing: defaultTiming, settling: newGroup(), asked: make(signal, 1)}, nil
+	return &Queue{config: config, river: river, store: s, settling: newGroup(), asked: make(signal, 1)}, nil
 }
 
 // Close closes the store. Call it after each Run has returned. Deliveries stay

@@ -43,14 +43,6 @@ func endpointOf(u *url.URL) string {
 	return scheme + "://" + host + ":" + port
 }
 
-// renamed returns the current name of a stored endpoint.
-func renamed(stored string) string {
-	if u, err := url.Parse(stored); err == nil && u.Hostname() != "" {
-		return endpointOf(u)
-	}
-	return stored
-}
-
 // A record is the state of a delivery after its last attempt. Every field is
 // always written, because the new record is merged into the old one.
 type record struct {

@@ -92,11 +92,14 @@ func (q *Queue) stop(ctx context.Context, runner runner) error {
 // jobTimeout bounds the run of a job: the attempt, and the waits before and
 // after it.
 func (q *Queue) jobTimeout() time.Duration {
-	return q.config.AttemptTimeout + q.timing.hold + q.timing.settle
+	return q.config.AttemptTimeout + longestWait + settleTimeout
 }
 
+// rescueSlack is how long after the end of its time a job's process counts as dead.
+const rescueSlack = 5 * time.Second
+
 // rescueAfter returns how long after a job began its process counts as dead.
-func (q *Queue) rescueAfter() time.Duration { return q.jobTimeout() + q.timing.rescue }
+func (q *Queue) rescueAfter() time.Duration { return q.jobTimeout() + rescueSlack }
 
 // unreadable handles the jobs that River cannot pass to the worker because the
 // row's arguments are not JSON, which SQLite allows.

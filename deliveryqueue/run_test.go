@@ -49,9 +49,9 @@ func TestStopCutsOff(t *testing.T) {
 // River itself commits no outcome: it would do so too late.
 func TestRiverCommitsNothing(t *testing.T) {
 	t.Parallel()
-	q := open(t, newSQLite(t), Config{Workers: 1, Base: responses(503, 200, 404)})
 	var log httpfake.Buffer
-	q.river = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	q := open(t, newSQLite(t), Config{Workers: 1, Base: responses(503, 200, 404), Logger: logger})
 	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{Policy: retries(t, 1)})
 	stop := start(t, q)
 	waitFor(t, q, Stats{Delivered: 1})
@@ -90,19 +90,13 @@ func TestNothingGoesOn(t *testing.T) {
 	}
 }
 
-type settlerFunc func([]*change) (map[int64]committed, error)
-
-func (f settlerFunc) settle(_ context.Context, changes []*change) (map[int64]committed, error) {
-	return f(changes)
-}
-
 // Outcomes that arrive during a commit are committed together after it.
 func TestGroup(t *testing.T) {
 	for _, want := range []error{nil, errors.New("boom"), errNotCommitted} {
 		synctest.Test(t, func(t *testing.T) {
 			var commits []int
 			g, begin := newGroup(), time.Now()
-			store := settlerFunc(func(changes []*change) (map[int64]committed, error) {
+			store := func(_ context.Context, changes []*change) (map[int64]committed, error) {
 				time.Sleep(time.Second)
 				commits = append(commits, len(changes))
 				if want == errNotCommitted {
@@ -115,7 +109,7 @@ func TestGroup(t *testing.T) {
 					}
 				}
 				return made, want
-			})
+			}
 			var wg sync.WaitGroup
 			for i := range int64(10) {
 				wg.Go(func() {

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	firstPause   = 50 * time.Millisecond
-	longestPause = time.Second
+	settleTimeout = 30 * time.Second // how long the outcome of an attempt waits for the store
+	firstPause    = 50 * time.Millisecond
+	longestPause  = time.Second
 )
 
 // settle commits the outcome of an attempt, and returns the error for Work to
@@ -22,10 +23,10 @@ const (
 // this process's clock, and another process may have taken the job over by
 // then.
 func (q *Queue) settle(ctx context.Context, own *change) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.timing.settle)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		row, made, err := q.settling.commit(ctx, &q.store, own)
+		row, made, err := q.settling.commit(ctx, q.store.settle, own)
 		if err == nil {
 			if made && !own.silent && q.config.OnOutcome != nil {
 				q.hook(ctx, "OnOutcome", func() { q.config.OnOutcome(own.outcome(row)) })
@@ -58,10 +59,8 @@ type group struct {
 
 func newGroup() *group { return &group{committing: make(chan struct{}, 1)} }
 
-// A settler commits outcomes.
-type settler interface {
-	settle(ctx context.Context, changes []*change) (map[int64]committed, error)
-}
+// A settleFunc commits outcomes: store.settle.
+type settleFunc func(ctx context.Context, changes []*change) (map[int64]committed, error)
 
 // An outcome is a change in a group. The group's committing guards the other
 // fields.
@@ -75,7 +74,7 @@ type outcome struct {
 
 // commit commits c, possibly together with others. It returns the job's new state,
 // and whether the change was made.
-func (g *group) commit(ctx context.Context, to settler, c *change) (row committed, made bool, err error) {
+func (g *group) commit(ctx context.Context, settle settleFunc, c *change) (row committed, made bool, err error) {
 	own := &outcome{change: c}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, own)
@@ -99,21 +98,21 @@ func (g *group) commit(ctx context.Context, to settler, c *change) (row committe
 			o.done = true
 		}
 	}()
-	settleAll(ctx, to, together)
+	settleAll(ctx, settle, together)
 	return own.row, own.made, own.err
 }
 
 // settleAll commits outcomes together. If the store refuses a value of one, it
 // commits each by itself.
-func settleAll(ctx context.Context, to settler, all []*outcome) {
+func settleAll(ctx context.Context, settle settleFunc, all []*outcome) {
 	changes := make([]*change, len(all))
 	for i, o := range all {
 		changes[i] = o.change
 	}
-	rows, err := to.settle(ctx, changes)
+	rows, err := settle(ctx, changes)
 	if refuses(err) && len(all) > 1 {
 		for i := range all {
-			settleAll(ctx, to, all[i:i+1])
+			settleAll(ctx, settle, all[i:i+1])
 		}
 		return
 	}

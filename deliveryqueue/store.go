@@ -275,13 +275,8 @@ func (s *store) query(text string) string {
 	return text
 }
 
-// A querier is a database or a transaction.
-type querier interface {
-	QueryContext(ctx context.Context, query string, params ...any) (*sql.Rows, error)
-}
-
 // each calls f for each row of a query.
-func (s *store) each(ctx context.Context, in querier, f func(*sql.Rows) error, query string, params ...any) error {
+func (s *store) each(ctx context.Context, in *sql.DB, f func(*sql.Rows) error, query string, params ...any) error {
 	rows, err := in.QueryContext(ctx, s.query(query), params...)
 	if err != nil {
 		return err

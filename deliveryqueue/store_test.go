@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"example.com/awsretry/delivery"
 	"example.com/awsretry/internal/httpfake"
 )
 
@@ -19,7 +22,7 @@ import (
 func TestStoreGoesAway(t *testing.T) {
 	t.Parallel()
 	q := open(t, newPostgres(t), Config{})
-	admin := connect(t, "pgx", postgres.server.URL("postgres"))
+	admin := connect(t, "pgx", postgres.server.url("postgres"))
 	database := scan[string](t, q, "SELECT current_database()")
 	allow := func(is bool) {
 		t.Helper()
@@ -131,30 +134,36 @@ func TestManyWaitForALock(t *testing.T) {
 // process has taken the delivery over.
 func TestRiverDoesNotWrite(t *testing.T) {
 	t.Parallel()
-	end := newEndpoint(t, 200)
-	q := open(t, newSQLite(t), Config{})
-	q.timing.settle = -1
 	const written = "SELECT errors IS NOT NULL FROM river_job"
-	startOne(t, q, end)()
-	if s := stats(t, q); s != (Stats{Running: 1}) || scan[bool](t, q, written) {
-		t.Errorf("after an outcome that was not taken: %+v, River wrote: %v", s, scan[bool](t, q, written))
+	for _, tt := range []struct {
+		trigger string
+		policy  *delivery.Policy
+		want    Stats
+	}{
+		{"UPDATE ON river_job WHEN NEW.state = 'completed'", nil, Stats{Running: 1}},
+		{"INSERT ON deliveryqueue_endpoint", throttle(t, 1), Stats{Waiting: 1}},
+	} {
+		store := newSQLite(t)
+		synctest.Test(t, func(t *testing.T) {
+			begun := 0
+			q := open(t, store, Config{PollInterval: time.Second, OnOutcome: func(d Delivery) { t.Errorf("%+v", d) }, Base: httpfake.Base(
+				func(req *http.Request) (*http.Response, error) {
+					begun++
+					return httpfake.Empty(204, req), req.Body.Close()
+				})})
+			execute(t, q.store.db, "CREATE TRIGGER fail BEFORE "+tt.trigger+" BEGIN SELECT RAISE(ABORT, 'failed'); END")
+			enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{Policy: tt.policy})
+			stop := start(t, q)
+			time.Sleep(settleTimeout + time.Second)
+			stop()
+			if s := stats(t, q); s != tt.want || scan[bool](t, q, written) || begun != s.Running {
+				t.Errorf("%s: %+v after %d attempts, River wrote: %v", tt.trigger, s, begun, scan[bool](t, q, written))
+			}
+			if d := list(t, q, Filter{})[0]; d.State == Waiting && d.Next.Sub(d.Enqueued) < 500*time.Millisecond {
+				t.Errorf("it does not ask later: %+v", d)
+			}
+		})
 	}
-
-	q.timing.settle = time.Second
-	execute(t, q.store.db, "DELETE FROM river_job")
-	execute(t, q.store.db, `CREATE TRIGGER fail BEFORE INSERT ON deliveryqueue_endpoint
-		BEGIN SELECT RAISE(ABORT, 'failed'); END`)
-	enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: throttle(t, 1)})
-	stop := start(t, q)
-	eventually(t, "it asks again later", func() bool {
-		d := list(t, q, Filter{})[0]
-		return d.State == Waiting && d.Next.Sub(d.Enqueued) > 500*time.Millisecond
-	})
-	stop()
-	if s := stats(t, q); s != (Stats{Waiting: 1}) || scan[bool](t, q, written) {
-		t.Errorf("after a turn that was not taken: %+v, River wrote: %v", s, scan[bool](t, q, written))
-	}
-	end.check(t, 1)
 }
 
 // River deletes what was delivered, and no dead letter.
@@ -174,26 +183,29 @@ func TestCleaning(t *testing.T) {
 // A file that was deleted accepts no deliveries, and Run stops, or does not start.
 func TestFileIsDeleted(t *testing.T) {
 	t.Parallel()
-	end := newEndpoint(t, 200)
-	for n, suffix := range []string{"", "-wal"} {
+	for _, suffix := range []string{"", "-wal"} {
 		store := newSQLite(t)
-		var log httpfake.Buffer
-		q := open(t, store, Config{})
-		q.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		q.timing.sweep = 20 * time.Millisecond
-		ended := make(chan error, 1)
-		go func() { ended <- q.Run(t.Context()) }()
-		enqueue(t, q, post(t, end.URL, "hello"), Options{})
-		end.wait(t, n+1)
-		check(t, os.Remove(store+suffix))
-		_, one := q.Enqueue(t.Context(), post(t, end.URL, ""), Options{})
-		_, many := q.EnqueueMany(t.Context(), []Item{{Request: post(t, end.URL, "")}})
-		if !errors.Is(one, errReplaced) || !errors.Is(many, errReplaced) {
-			t.Errorf("Enqueue: %v; EnqueueMany: %v", one, many)
-		}
-		if err := <-ended; !errors.Is(err, errReplaced) || !strings.Contains(log.String(), "deleted or replaced") {
-			t.Errorf("Run: %v; the log is %q", err, log.String())
-		}
+		synctest.Test(t, func(t *testing.T) {
+			var log httpfake.Buffer
+			delivered := make(chan Delivery, 1)
+			q := open(t, store, Config{
+				Base: httpfake.Statuses(204), OnOutcome: func(d Delivery) { delivered <- d }, PollInterval: time.Second,
+				Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			})
+			stop := run(q)
+			enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+			<-delivered
+			check(t, os.Remove(store+suffix))
+			_, one := q.Enqueue(t.Context(), post(t, "http://endpoint.test", ""), Options{})
+			_, many := q.EnqueueMany(t.Context(), []Item{{Request: post(t, "http://endpoint.test", "")}})
+			if !errors.Is(one, errReplaced) || !errors.Is(many, errReplaced) {
+				t.Errorf("Enqueue: %v; EnqueueMany: %v", one, many)
+			}
+			time.Sleep(2 * step) // it ends by itself
+			if err := stop(); !errors.Is(err, errReplaced) || !strings.Contains(log.String(), "deleted or replaced") {
+				t.Errorf("Run: %v; the log is %q", err, log.String())
+			}
+		})
 	}
 
 	store := newSQLite(t)
@@ -229,19 +241,27 @@ func TestOutageIsLogged(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
-	q := must[*Queue](t)(Open(t.Context(), newSQLite(t), Config{}))
-	defer q.Close()
-	q.timing.sweep, q.timing.outage = 10*time.Millisecond, 50*time.Millisecond
-	stop := run(q)
-	time.Sleep(2 * q.timing.outage)
-	if text := log.String(); text != "" {
-		t.Errorf("without an outage: %s", text)
-	}
-	execute(t, q.store.db, `ALTER TABLE river_job RENAME TO away`)
-	eventually(t, "the outage is logged twice", func() bool { return strings.Count(log.String(), "the store fails") == 2 })
-	execute(t, q.store.db, `ALTER TABLE away RENAME TO river_job`)
-	eventually(t, "the end of it is logged", func() bool { return strings.Contains(log.String(), "the store is back") })
-	check(t, stop())
+	store := newSQLite(t)
+	synctest.Test(t, func(t *testing.T) {
+		q := must[*Queue](t)(Open(t.Context(), store, Config{PollInterval: time.Second}))
+		defer q.Close()
+		stop := run(q)
+		time.Sleep(2 * step)
+		if text := log.String(); text != "" {
+			t.Errorf("without an outage: %s", text)
+		}
+		execute(t, q.store.db, `ALTER TABLE river_job RENAME TO away`)
+		time.Sleep(outage + 4*step)
+		if n := strings.Count(log.String(), "the store fails"); n != 1 {
+			t.Errorf("the outage is logged %d times", n)
+		}
+		execute(t, q.store.db, `ALTER TABLE away RENAME TO river_job`)
+		time.Sleep(2 * step)
+		if !strings.Contains(log.String(), "the store is back") {
+			t.Error("the end of it is not logged")
+		}
+		check(t, stop())
+	})
 	for line := range bytes.Lines([]byte(log.String())) {
 		if !bytes.Contains(line, []byte("deliveryqueue: the store")) {
 			t.Errorf("%s", line)

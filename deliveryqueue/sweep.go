@@ -9,6 +9,10 @@ import (
 // step is the interval of the sweeps, and how early a job is made available.
 const step = 5 * time.Second
 
+// outage is how long the store fails before it is logged, and the interval of
+// further logs.
+const outage = time.Minute
+
 // forgetting is the interval between two deletions of unused rows. In SQLite, each
 // deletion delays the attempts of all processes.
 const forgetting = time.Hour
@@ -41,14 +45,14 @@ func (q *Queue) sweepUntil(ctx context.Context, l *ledger, end func(error)) {
 			failing, logged = time.Time{}, time.Time{}
 		case failing.IsZero():
 			failing = now
-		case now.Sub(failing) >= q.timing.outage && now.Sub(logged) >= q.timing.outage:
+		case now.Sub(failing) >= outage && now.Sub(logged) >= outage:
 			q.config.Logger.ErrorContext(ctx, "deliveryqueue: the store fails, and deliveries wait", "for", now.Sub(failing), "error", err)
 			logged = now
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(q.timing.sweep):
+		case <-time.After(step):
 		}
 	}
 }

@@ -83,9 +83,9 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	case ctx.Err() != nil && (a.Stop == awsretry.StopCanceled || a.Stop == awsretry.StopDeadline):
 		// Run stops, or the delivery was canceled.
 		return q.snooze(ctx, job, rec, 0)
-	case probe && a.Class.Retryable() && !stored.ended(clock.now().Add(q.timing.probe)):
+	case probe && a.Class.Retryable() && !stored.ended(clock.now().Add(probeInterval)):
 		after.Attempts = rec.Attempts // the policy continues when the endpoint has recovered
-		return q.settle(ctx, again(job.JobRow, after, q.timing.probe))
+		return q.settle(ctx, again(job.JobRow, after, probeInterval))
 	case a.Stop == "" && !stored.ended(clock.now().Add(a.Delay)):
 		return q.settle(ctx, again(job.JobRow, after, a.Delay))
 	case a.Stop == "":
@@ -158,7 +158,7 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 
 // disable disables an endpoint that has failed for long.
 func (q *Queue) disable(ctx context.Context, endpoint string) error {
-	since, disabled, err := q.store.disable(ctx, endpoint, q.config.DisableAfter, q.timing.probe)
+	since, disabled, err := q.store.disable(ctx, endpoint, q.config.DisableAfter, probeInterval)
 	if err != nil || !disabled {
 		return err
 	}

@@ -1,13 +1,11 @@
-// Command awsretry-deliver sends webhooks by delivery policies: from a store that
-// outlives the process, or again from a folder of dead letters. Its commands are in
-// the folders of internal/command.
+// Command awsretry-deliver sends webhooks by delivery policies, from a store that
+// outlives the process. Its commands are in the folders of internal/command.
 package main
 
 import (
 	"os"
 	"slices"
 
-	"example.com/awsretry/cmd/awsretry-deliver/internal/command/letters"
 	"example.com/awsretry/cmd/awsretry-deliver/internal/command/queue"
 	"example.com/awsretry/cmd/awsretry-deliver/internal/command/schedule"
 	"example.com/awsretry/cmd/internal/cli"
@@ -23,7 +21,7 @@ those that cannot be delivered as dead letters, to be sent again.`,
   awsretry-deliver list --db deliveries.db --state dead
   awsretry-deliver redrive --db deliveries.db --endpoint https://example.com
   awsretry-deliver schedule policy.json           when a delivery policy retries`,
-	Commands: slices.Concat(queue.Commands, []cli.Command{letters.New, schedule.New}),
+	Commands: slices.Concat(queue.Commands, []cli.Command{schedule.New}),
 }
 
 func main() { program.Main(os.Args[1:]...) }

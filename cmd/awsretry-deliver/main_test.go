@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,8 +11,7 @@ import (
 func TestHelp(t *testing.T) { clitest.CheckHelp(t, program) }
 
 func TestJSON(t *testing.T) {
-	dir := t.TempDir()
-	db, none := filepath.Join(dir, "db"), filepath.Join(dir, "none")
+	db := filepath.Join(t.TempDir(), "db")
 	policy := clitest.File(t, "policy.json", `{"healthyRetryPolicy": {"numRetries": 1, "numNoDelayRetries": 1}}`)
 	run := func(args ...string) string {
 		return clitest.Shell{}.RunProgram(t.Context(), t, program, args...).Out
@@ -33,18 +30,6 @@ func TestJSON(t *testing.T) {
 	clitest.CheckJSON(t, "awsretry-deliver stats", run("stats", "--db", db, "--json"))
 	clitest.CheckJSON(t, "awsretry-deliver redrive", run("redrive", "--db", db, "--json"))
 
-	letter := filepath.Join(dir, "letters", "20060102T150405.000000000Z-0123456789abcdef.letter")
-	if err := errors.Join(os.Mkdir(filepath.Dir(letter), 0o700), os.WriteFile(letter, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	golden := func(name string) string {
-		return string(clitest.Must[[]byte](t)(os.ReadFile("internal/command/letters/testdata/" + name)))
-	}
-	clitest.CheckJSON(t, "awsretry-deliver letters list", golden("list.json"),
-		run("letters", "list", "--json", filepath.Dir(letter)))
-	clitest.CheckJSON(t, "awsretry-deliver letters redrive", golden("redrive.json"),
-		run("letters", "redrive", "--json", "--dry-run", filepath.Dir(letter)),
-		run("letters", "redrive", "--json", none), `{"unsent": 1, "too_many": true}`)
 	clitest.CheckJSON(t, "awsretry-deliver schedule", run("schedule", "--json", policy))
 }
 

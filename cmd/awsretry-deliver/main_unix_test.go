@@ -4,21 +4,21 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
-	"example.com/awsretry/delivery"
-	"example.com/awsretry/delivery/letters"
 )
 
 func TestMain(m *testing.M) { clitest.Main(m, "awsretry-deliver", main) }
@@ -37,89 +37,89 @@ func start(t *testing.T, cmd *exec.Cmd) (stdout, stderr io.ReadCloser) {
 	return stdout, stderr
 }
 
-// deadLetters returns a folder of n dead letters for a server that, in the middle
-// of the first delivery, closes sending and waits for proceed.
-func deadLetters(t *testing.T, n int) (dir string, sending, proceed chan struct{}) {
+// deliveries returns a store of n deliveries to a server that, in the middle of
+// the first one, closes sending and waits for proceed, and the number of requests.
+func deliveries(t *testing.T, n int) (db string, sending, proceed chan struct{}, requests *atomic.Int64) {
 	t.Helper()
-	dir, sending, proceed = t.TempDir(), make(chan struct{}), make(chan struct{})
-	first := sync.OnceFunc(func() {
-		close(sending)
-		<-proceed
-	})
+	sending, proceed, requests = make(chan struct{}), make(chan struct{}), new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
-		first()
+		if requests.Add(1) == 1 {
+			close(sending)
+			<-proceed
+		}
 	}))
 	t.Cleanup(s.Close)
+	db = filepath.Join(t.TempDir(), "db")
 	for range n {
-		req := httptest.NewRequest("POST", s.URL, strings.NewReader("1"))
-		if err := (&letters.Dir{Path: dir}).Put(t.Context(), delivery.DeadLetter{Request: req, Attempts: 4}); err != nil {
-			t.Fatal(err)
+		got := clitest.Shell{}.RunProgram(t.Context(), t, program, "enqueue", "--allow-private", "--db", db, "-d", "1", s.URL)
+		if got.Status != 0 {
+			t.Fatalf("%+v", got)
 		}
 	}
-	return dir, sending, proceed
+	return db, sending, proceed, requests
 }
 
-func lettersLeft(t *testing.T, dir string) int {
+// checkDelivered checks that each request was a delivery, and that the others wait.
+func checkDelivered(t *testing.T, db string, n int, requests *atomic.Int64) {
 	t.Helper()
-	return len(clitest.Must[[]os.DirEntry](t)(os.ReadDir(dir)))
+	var stats struct{ Waiting, Running, Delivered int }
+	out := clitest.Shell{}.RunProgram(t.Context(), t, program, "stats", "--json", "--db", db).Out
+	if err := json.Unmarshal([]byte(out), &stats); err != nil || stats.Delivered != int(requests.Load()) ||
+		stats.Running != 0 || stats.Waiting+stats.Delivered != n {
+		t.Errorf("%v, %s; %d requests for %d deliveries", err, out, requests.Load(), n)
+	}
 }
 
-// As in awsretry-deliver letters redrive DIR | head: no letter is both delivered and
-// kept.
-func TestRedriveIntoClosedPipe(t *testing.T) {
-	dir, sending, proceed := deadLetters(t, 5)
-	cmd := clitest.Process(t, nil, "letters", "redrive", "--allow-private", dir)
+// As in awsretry-deliver work | head: no delivery is made twice.
+func TestWorkIntoClosedPipe(t *testing.T) {
+	db, sending, proceed, requests := deliveries(t, 5)
+	cmd := clitest.Process(t, nil, "work", "--allow-private", "--workers", "1", "--db", db)
 	stdout, stderr := start(t, cmd)
 	<-sending
 	stdout.Close()
 	close(proceed)
 	text, err := io.ReadAll(stderr)
 	cmd.Wait()
-	const want = "awsretry-deliver letters redrive: standard output was closed: interrupted: 1 delivered, 4 not sent\n"
-	if string(text) != want || err != nil || cmd.ProcessState.ExitCode() != cli.Failure {
+	const want = "awsretry-deliver work: standard output was closed: "
+	if !strings.Contains(string(text), want) || err != nil || cmd.ProcessState.ExitCode() != cli.Failure {
 		t.Errorf("%v, %q, %v; want %q", cmd.ProcessState, text, err, want)
 	}
-	if left := lettersLeft(t, dir); left != 4 {
-		t.Errorf("%d letters are left, want 4", left)
-	}
+	checkDelivered(t, db, 5, requests)
 }
 
 // The end of the terminal is like Ctrl-C, except under nohup.
-func TestRedriveHangup(t *testing.T) {
+func TestWorkHangup(t *testing.T) {
 	own := make(chan os.Signal, 1)
 	signal.Notify(own, syscall.SIGHUP) // so that no process inherits that it is ignored
 	defer signal.Stop(own)
 	for _, c := range []struct {
 		before  []string // the command in the command line
-		left    int
 		status  int
 		verdict string
 	}{
-		{nil, 1, cli.Failure, "✗ interrupted: 1 delivered, 1 not sent\n"},
-		{nohup, 0, 0, "✓ 2 delivered\n"},
+		{nil, cli.Failure, "✗ interrupted: 1 delivered, "},
+		{nohup, 0, "✓ 2 delivered, "},
 	} {
 		t.Run(c.verdict, func(t *testing.T) {
-			dir, sending, proceed := deadLetters(t, 2)
-			cmd := clitest.Process(t, c.before, "letters", "redrive", "--allow-private", dir)
+			db, sending, proceed, requests := deliveries(t, 2)
+			cmd := clitest.Process(t, c.before, "work", "--allow-private", "--workers", "1", "--until-empty", "--db", db)
 			stdout, stderr := start(t, cmd)
 			<-sending
 			cmd.Process.Signal(syscall.SIGHUP)
 			if c.before == nil {
 				line, err := bufio.NewReader(stderr).ReadString('\n')
-				if err != nil || !strings.Contains(line, "ends on its own") {
+				if err != nil || !strings.Contains(line, "end on their own") {
 					t.Errorf("standard error has %q, %v", line, err)
 				}
 			}
 			close(proceed)
 			text, err := io.ReadAll(stdout)
 			cmd.Wait()
-			if err != nil || !strings.HasSuffix(string(text), c.verdict) || cmd.ProcessState.ExitCode() != c.status {
+			if err != nil || !strings.Contains(string(text), "\n"+c.verdict) || cmd.ProcessState.ExitCode() != c.status {
 				t.Errorf("%v, %v, want status %d and %q:\n%s", cmd.ProcessState, err, c.status, c.verdict, text)
 			}
-			if left := lettersLeft(t, dir); left != c.left {
-				t.Errorf("%d letters are left, want %d", left, c.left)
-			}
+			checkDelivered(t, db, 2, requests)
 		})
 	}
 }

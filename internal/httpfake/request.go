@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -61,19 +60,6 @@ func UntilDone(ctx context.Context) io.Reader {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	})
-}
-
-// Entries returns the names in a folder.
-func Entries(t testing.TB, dir string) (names []string) {
-	t.Helper()
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range list {
-		names = append(names, entry.Name())
-	}
-	return names
 }
 
 // Recovered calls f in its own goroutine. It returns the value that f

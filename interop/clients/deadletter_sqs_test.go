@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/md5"
@@ -16,39 +17,39 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery"
-	"example.com/awsretry/delivery/letters"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
 // sendTo returns a DeadLetter for a delivery.Transport or a deliveryqueue.Config
-// that sends dead letters to an Amazon SQS queue, in the format of a
-// letters.Dir's files. A message is text, and a request's body may have any
-// bytes, so the letter is in base64.
+// that sends dead letters to an Amazon SQS queue. A message is text, and a
+// request's body may have any bytes, so the request is in base64.
 func sendTo(client *sqs.Client, queue string) func(context.Context, delivery.DeadLetter) error {
 	return func(ctx context.Context, dead delivery.DeadLetter) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		var letter bytes.Buffer
-		if err := letters.Write(&letter, dead, time.Now()); err != nil {
+		var request bytes.Buffer
+		if err := dead.Request.WriteProxy(&request); err != nil { // with the whole URL
 			return err
 		}
 		_, err := client.SendMessage(ctx, &sqs.SendMessageInput{
 			QueueUrl:    aws.String(queue),
-			MessageBody: aws.String(base64.StdEncoding.EncodeToString(letter.Bytes())),
+			MessageBody: aws.String(base64.StdEncoding.EncodeToString(request.Bytes())),
 		})
 		return err
 	}
 }
 
-// readMessage returns the dead letter of a message, and its request, which can be
-// sent or enqueued again.
-func readMessage(message string) (letters.Letter, *http.Request, error) {
-	letter, err := base64.StdEncoding.DecodeString(message)
+// readMessage returns the request of a message, which can be sent or enqueued
+// again.
+func readMessage(message string) (*http.Request, error) {
+	text := base64.NewDecoder(base64.StdEncoding, strings.NewReader(message))
+	req, err := http.ReadRequest(bufio.NewReader(text))
 	if err != nil {
-		return letters.Letter{}, nil, err
+		return nil, err
 	}
-	return letters.Read(bytes.NewReader(letter), int64(len(letter)))
+	req.RequestURI = "" // a client refuses it
+	return req, nil
 }
 
 // What failed for good goes to an Amazon SQS queue.
@@ -71,7 +72,7 @@ func Example_deadLetterToSQS() {
 	}
 	resp.Body.Close()
 
-	letter, dead, err := readMessage(<-messages)
+	dead, err := readMessage(<-messages)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -79,9 +80,9 @@ func Example_deadLetterToSQS() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%s %d after %d attempt: %s\n", letter.Reason, letter.Status, letter.Attempts, body)
+	fmt.Println(dead.Method, dead.URL.String() == endpoint.URL+"/hook", dead.Header.Get("Content-Type"), string(body))
 	// Output:
-	// permanent 404 after 1 attempt: {"order": 7}
+	// POST true application/json {"order": 7}
 }
 
 // fakeSQS responds to SendMessage as Amazon SQS does.

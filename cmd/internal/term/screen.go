@@ -45,11 +45,6 @@ func URL(u *url.URL) string { return OneLine(redact.URL(u)) }
 // prefixes are the prefixes of the errors of this project's packages.
 var prefixes = strings.NewReplacer(
 	"awsretry: Source.Profile is", "profile is",
-	"letters: Redrive: ", "",
-	"letters: List: ", "",
-	"letters: Read: ", "",
-	"letters: Write: ", "",
-	"letters: too many failures", "too many failures",
 	"deliveryqueue: Open: ", "",
 	"deliveryqueue: Enqueue: ", "",
 	"deliveryqueue: Run: ", "",

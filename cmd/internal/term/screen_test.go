@@ -74,13 +74,10 @@ func TestOneLine(t *testing.T) {
 
 func TestWithoutPackages(t *testing.T) {
 	for text, want := range map[string]string{
-		"awsretry: Source.Profile is \"p\"; it must be":          "profile is \"p\"; it must be",
-		"with --rate 2: simulate: setting \"x\": awsretry: no":   "with --rate 2: setting \"x\": no",
-		"letters: Redrive: DIR/README: not a dead letter":        "DIR/README: not a dead letter",
-		"letters: List: open DIR":                                "open DIR",
-		"letters: too many failures in a row: 2 dead letters: a": "too many failures in a row: 2 dead letters: a",
-		"p.json has 2 faults:\n  delivery: a\n  delivery: b":     "p.json has 2 faults:\n  a\n  b",
-		"open awsretry/delivery.json":                            "open awsretry/delivery.json",
+		"awsretry: Source.Profile is \"p\"; it must be":        "profile is \"p\"; it must be",
+		"with --rate 2: simulate: setting \"x\": awsretry: no": "with --rate 2: setting \"x\": no",
+		"p.json has 2 faults:\n  delivery: a\n  delivery: b":   "p.json has 2 faults:\n  a\n  b",
+		"open awsretry/delivery.json":                          "open awsretry/delivery.json",
 	} {
 		if got := WithoutPackages(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)

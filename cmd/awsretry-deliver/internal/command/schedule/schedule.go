@@ -1,87 +1,115 @@
 // Package schedule implements the command awsretry-deliver schedule, which prints
-// and draws when a delivery policy retries.
+// when a delivery policy retries.
 package schedule
 
 import (
-	"bufio"
-	"context"
-	"errors"
-	"fmt"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"example.com/awsretry/cmd/awsretry-deliver/internal/policyfile"
 	"example.com/awsretry/cmd/internal/cli"
-	"example.com/awsretry/cmd/internal/files"
 	"example.com/awsretry/cmd/internal/printer"
 	"example.com/awsretry/cmd/internal/term"
+	"example.com/awsretry/delivery"
 )
 
 // New returns the command.
 func New(s term.Streams) *cobra.Command {
-	c := command{Streams: s}
+	var compare, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "schedule [flags] POLICY.json",
-		Short: "Print, and draw, when a delivery policy retries",
+		Short: "Print when a delivery policy retries",
 		Long: `Prints every pause of an Amazon SNS delivery policy, without its jitter of up to a tenth.
 POLICY.json is of a subscription or of a topic; - is standard input.`,
-		Example: `  awsretry-deliver schedule --compare --svg schedule.svg policy.json`,
+		Example: `  awsretry-deliver schedule --compare policy.json`,
 		Args:    cli.Exactly("POLICY.json"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if c.json && c.svg.Value == "-" {
-				return errors.New("--json and a picture cannot both go to standard output")
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := policyfile.Read(args[0], s.In)
+			if err != nil {
+				return cli.Failed(err)
 			}
-			return cli.Failed(c.run(cmd.Context(), args[0]))
+			p := newPlan(file, compare)
+			if asJSON {
+				encoder := term.NewEncoder(s.Out)
+				encoder.SetIndent("", "  ")
+				return cli.Failed(encoder.Encode(p))
+			}
+			out := printer.New(s, s.Out, false, nil)
+			p.print(out, file.Name)
+			return cli.Failed(out.Out.Err)
 		},
 	}
-	c.svg.Kind = "FILE"
-	set := cmd.Flags()
-	set.BoolVar(&c.compare, "compare", false, "all four backoff functions side by side")
-	set.BoolVar(&c.json, "json", false, "print a JSON object")
-	set.Var(&c.svg, "svg", "draw the pauses into this SVG file (-: standard output, in place of the table)")
+	cmd.Flags().BoolVar(&compare, "compare", false, "all four backoff functions side by side")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	return cmd
 }
 
-type command struct {
-	term.Streams
-	compare, json bool
-	svg           cli.Word
+// A plan is when a policy retries, by its own backoff function or by each of the
+// four.
+type plan struct {
+	Policy    *delivery.Policy `json:"policy"`
+	Raw       bool             `json:"raw_delivery_only"`
+	Retries   int              `json:"retries"`
+	Attempts  int              `json:"attempts"`
+	Schedules []schedule       `json:"schedules"`
 }
 
-func (c *command) run(ctx context.Context, path string) error {
-	file, err := policyfile.Read(path, c.In)
-	if err != nil {
-		return err
+type schedule struct {
+	Function delivery.BackoffFunction `json:"backoff_function"`
+	Allowed  bool                     `json:"allowed"` // by Amazon SNS
+	Total    float64                  `json:"total_seconds"`
+	Pauses   []pause                  `json:"pauses"` // of all schedules for the same retries
+}
+
+// A pause is that before a retry, or those before more than ten retries if they
+// are equal.
+type pause struct {
+	First   int     `json:"first_retry"` // from 1
+	Last    int     `json:"last_retry"`
+	Phase   string  `json:"phase"` // in the words of "Message delivery retries"
+	Seconds float64 `json:"pause_seconds"`
+	Total   float64 `json:"total_seconds"` // up to the last of them
+}
+
+func newPlan(file policyfile.File, compare bool) *plan {
+	retry := file.Policy.HealthyRetryPolicy
+	functions := []delivery.BackoffFunction{retry.BackoffFunction}
+	if compare {
+		functions = []delivery.BackoffFunction{delivery.Linear, delivery.Arithmetic, delivery.Geometric, delivery.Exponential}
 	}
-	p := newPlan(file, c.compare)
-	if err := c.draw(ctx, p); err != nil || c.svg.Value == "-" {
-		return err
-	}
-	w := bufio.NewWriter(c.Out)
-	if c.json {
-		if err := writeJSON(w, p); err != nil {
-			return err
+	p := &plan{Policy: file.Policy, Raw: file.Raw, Retries: *retry.NumRetries, Attempts: *retry.NumRetries + 1}
+	delays := make([][]time.Duration, p.Retries) // before each retry, by each function
+	for _, f := range functions {
+		policy, own := *file.Policy, *retry
+		own.BackoffFunction, policy.HealthyRetryPolicy = f, &own
+		p.Schedules = append(p.Schedules, schedule{Function: f, Allowed: policy.ValidateRaw() == nil, Pauses: []pause{}})
+		n := 0
+		for delay := range policy.Delays() {
+			delays[n] = append(delays[n], delay)
+			n++
 		}
-	} else {
-		r := report{printer.New(c.Streams, c.Out, false, nil), p}
-		r.Out.Writer = w
-		r.print()
 	}
-	return w.Flush()
-}
-
-// draw draws the picture, if one is requested.
-func (c *command) draw(ctx context.Context, p *plan) error {
-	if c.svg.Value == "" {
-		return nil
+	immediate, pre, post := *retry.NumNoDelayRetries, *retry.NumMinDelayRetries, *retry.NumMaxDelayRetries
+	phases := slices.Concat(slices.Repeat([]string{"immediate"}, immediate), slices.Repeat([]string{"pre-backoff"}, pre),
+		slices.Repeat([]string{"backoff"}, p.Retries-immediate-pre-post), slices.Repeat([]string{"post-backoff"}, post))
+	sums := make([]time.Duration, len(functions))
+	for n := 0; n < p.Retries; {
+		last := n + 1
+		for last < p.Retries && phases[last] == phases[n] && slices.Equal(delays[last], delays[n]) {
+			last++
+		}
+		if last-n <= 10 {
+			last = n + 1
+		}
+		for i := range p.Schedules {
+			s, delay := &p.Schedules[i], delays[n][i]
+			sums[i] += time.Duration(last-n) * delay
+			s.Total = sums[i].Seconds()
+			s.Pauses = append(s.Pauses, pause{n + 1, last, phases[n], delay.Seconds(), s.Total})
+		}
+		n = last
 	}
-	out, err := files.Create(ctx, c.svg.Value, c.Out)
-	if err != nil {
-		return err
-	}
-	if err := writeSVG(out, p); err != nil {
-		out.Abandon()
-		return fmt.Errorf("%s: %w", c.svg.Value, err)
-	}
-	return out.Keep()
+	return p
 }

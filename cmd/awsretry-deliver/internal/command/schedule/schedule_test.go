@@ -27,7 +27,7 @@ func TestColors(t *testing.T) {
 		"backoffFunction": "geometric"}}`
 	shell := clitest.Shell{Terminals: []string{"stdout"}, In: strings.NewReader(policy)}
 	refused := shell.Run(t, New, "schedule", "--compare", "-")
-	if n := strings.Count(refused.Out, "\x1b[31m"); n != 2 || !strings.Contains(refused.Out, "\x1b[31m1h0m5s") {
+	if n := strings.Count(refused.Out, "\x1b[31m"); n != 2 || !strings.Contains(refused.Out, "\x1b[31m1h0m4.5s") {
 		t.Errorf("%d red cells in %q; want the total that is refused, and why", n, refused.Out)
 	}
 }

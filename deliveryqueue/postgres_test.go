@@ -1,5 +1,4 @@
-// Package storetest starts a PostgreSQL server on loopback for tests.
-package storetest
+package deliveryqueue
 
 import (
 	"errors"
@@ -17,28 +16,28 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// ErrMissing is the error of Start if there is no PostgreSQL on the machine, or
-// no user that it could run as.
-var ErrMissing = errors.New("initdb and postgres are neither in PATH nor in /usr/lib/postgresql")
+// errNoPostgres is the error of startServer if there is no PostgreSQL on the
+// machine, or no user that it could run as.
+var errNoPostgres = errors.New("initdb and postgres are neither in PATH nor in /usr/lib/postgresql")
 
-// A Server is a running server.
-type Server struct {
+// A server is a running PostgreSQL server on loopback.
+type server struct {
 	port     int
 	dir      string
 	postgres string // the program
-	as       user
+	as       serverUser
 
 	cmd  *exec.Cmd
 	stop io.WriteCloser
 	log  *httpfake.Buffer
 }
 
-// Start starts a server. The server stops and its folder is deleted when the
+// startServer starts a server. The server stops and its folder is deleted when the
 // test process ends, even if it is killed.
-func Start() (*Server, error) {
-	initdb, postgres := find("initdb"), find("postgres")
+func startServer() (*server, error) {
+	initdb, postgres := findProgram("initdb"), findProgram("postgres")
 	if initdb == "" || postgres == "" {
-		return nil, ErrMissing
+		return nil, errNoPostgres
 	}
 	as, err := unprivileged()
 	if err != nil {
@@ -48,16 +47,16 @@ func Start() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, postgres: postgres, as: as}
+	s := &server{dir: dir, postgres: postgres, as: as}
 	if err := s.init(initdb); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, s.run()
 }
 
-func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+func (s *server) data() string { return filepath.Join(s.dir, "data") }
 
-func (s *Server) init(initdb string) error {
+func (s *server) init(initdb string) error {
 	if err := s.as.own(s.dir); err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ dir=$1; shift
 read end
 kill -INT $pid; wait $pid; rm -rf "$dir"`
 
-func (s *Server) run() error {
+func (s *server) run() error {
 	s.log = new(httpfake.Buffer)
 	s.cmd = exec.Command("/bin/sh", "-c", script, "sh", s.dir,
 		s.postgres, "-D", s.data(), "-k", s.dir, "-h", "127.0.0.1", "-p", fmt.Sprint(s.port),
@@ -101,30 +100,30 @@ func (s *Server) run() error {
 }
 
 // wait waits until the server accepts connections.
-func (s *Server) wait() error {
+func (s *server) wait() error {
 	for range 1200 {
 		if strings.Contains(s.log.String(), "ready to accept connections") {
 			return nil
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return errors.Join(fmt.Errorf("postgres does not accept connections:\n%s", s.log), s.Stop())
+	return errors.Join(fmt.Errorf("postgres does not accept connections:\n%s", s.log), s.stopServer())
 }
 
-// URL returns the URL of a database.
-func (s *Server) URL(database string) string {
+// url returns the URL of a database.
+func (s *server) url(database string) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
 }
 
-// Stop stops the server and deletes its folder.
-func (s *Server) Stop() error {
+// stopServer stops the server and deletes its folder.
+func (s *server) stopServer() error {
 	s.stop.Close()
 	err := s.cmd.Wait()
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// find returns the path of a program of PostgreSQL, "" if it is missing.
-func find(program string) string {
+// findProgram returns the path of a program of PostgreSQL, "" if it is missing.
+func findProgram(program string) string {
 	// Debian keeps it out of PATH, with a folder for each version.
 	paths, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
 	if len(paths) > 0 {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package storetest
+package deliveryqueue
 
 import (
 	"os"
@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// A user is whom the server runs as: it refuses to run as root.
-type user struct{ credential *syscall.Credential } // nil: this process's user
+// A serverUser is whom the server runs as: it refuses to run as root.
+type serverUser struct{ credential *syscall.Credential } // nil: this process's user
 
-func unprivileged() (user, error) {
+func unprivileged() (serverUser, error) {
 	if os.Getuid() != 0 {
-		return user{}, nil
+		return serverUser{}, nil
 	}
 	for _, name := range []string{"postgres", "nobody"} {
 		u, err := osuser.Lookup(name)
@@ -30,19 +30,19 @@ func unprivileged() (user, error) {
 		if err != nil {
 			continue
 		}
-		return user{&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
+		return serverUser{&syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 	}
-	return user{}, ErrMissing
+	return serverUser{}, errNoPostgres
 }
 
-func (u user) own(dir string) error {
+func (u serverUser) own(dir string) error {
 	if u.credential == nil {
 		return nil
 	}
 	return os.Chown(dir, int(u.credential.Uid), int(u.credential.Gid))
 }
 
-func (u user) run(cmd *exec.Cmd, dir string) {
+func (u serverUser) run(cmd *exec.Cmd, dir string) {
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: u.credential}
 }

@@ -1,0 +1,125 @@
+package deliveryqueue
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"example.com/awsretry/internal/redact"
+)
+
+// A stored request is a line of JSON and then the body. The line has bytes where a
+// request may have some that are not UTF-8. http.ReadRequest would change the letter
+// case of header names.
+
+// A requestHead is the line of JSON.
+type requestHead struct {
+	Method string              `json:"method"`
+	URL    []byte              `json:"url"`              // without Opaque and the fragment, which is not sent
+	Opaque []byte              `json:"opaque,omitempty"` // the URL's, which is sent to URL.Host in place of a path
+	Host   []byte              `json:"host,omitempty"`
+	Header map[string][][]byte `json:"header"`
+	Close  bool                `json:"close,omitempty"`
+	Length int                 `json:"length"` // of the body, in bytes
+}
+
+// maxHead limits the line of JSON, in bytes.
+const maxHead = 1 << 20
+
+// framing lists the headers that net/http sets itself.
+var framing = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer"}
+
+// encodeRequest returns the stored form of a request that has this body.
+func encodeRequest(req *http.Request, body []byte) ([]byte, error) {
+	bare := *req.URL
+	bare.Fragment, bare.RawFragment, bare.Opaque = "", "", "" // Opaque would replace the host in the text
+	text := bare.String()
+	if again, err := url.Parse(text); err != nil || again.String() != text || again.Host != bare.Host {
+		return nil, errors.New("the request's URL would not be read back unchanged")
+	}
+	head := requestHead{
+		Method: cmp.Or(req.Method, http.MethodGet), URL: []byte(text), Opaque: []byte(req.URL.Opaque),
+		Host: []byte(req.Host), Header: make(map[string][][]byte), Close: req.Close, Length: len(body),
+	}
+	for name, values := range req.Header {
+		if slices.ContainsFunc(framing, func(own string) bool { return strings.EqualFold(own, name) }) {
+			continue
+		}
+		head.Header[name] = nil // User-Agent with no value keeps net/http from sending its own
+		for _, value := range values {
+			head.Header[name] = append(head.Header[name], []byte(value))
+		}
+	}
+	line, err := json.Marshal(head)
+	if err != nil {
+		return nil, err
+	}
+	if len(line) > maxHead {
+		return nil, fmt.Errorf("the request's URL and header take %d bytes; they must take at most %d", len(line), maxHead)
+	}
+	return slices.Concat(line, []byte("\n"), body), nil
+}
+
+// decodeRequest returns a request from its stored form. The body is read in place
+// and any number of times.
+func decodeRequest(stored []byte) (*http.Request, error) {
+	line, body, whole := bytes.Cut(stored, []byte("\n"))
+	var head requestHead
+	if err := json.Unmarshal(line, &head); err != nil {
+		return nil, fmt.Errorf("its request: %w", err)
+	}
+	if head.Method == "" {
+		return nil, errors.New("its request has no method")
+	}
+	if len(body) != head.Length || !whole {
+		return nil, fmt.Errorf("its request's body has %d bytes, and should have %d", len(body), head.Length)
+	}
+	u, err := url.Parse(string(head.URL))
+	if err != nil {
+		return nil, errors.New("its request has no URL") // err quotes it, with its query
+	}
+	u.Opaque = string(head.Opaque)
+	req := &http.Request{
+		Method: head.Method, URL: u, Host: string(head.Host), Header: make(http.Header), Close: head.Close,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	for name, values := range head.Header {
+		req.Header[name] = nil
+		for _, value := range values {
+			req.Header[name] = append(req.Header[name], string(value))
+		}
+	}
+	if len(body) > 0 {
+		req.ContentLength = int64(len(body))
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		req.Body, _ = req.GetBody()
+	}
+	return req, nil
+}
+
+// publicURL returns u without what may be secret: user, query and fragment.
+func publicURL(u *url.URL) string {
+	if u.Opaque == "" {
+		return redact.URL(u)
+	}
+	public := url.URL{Scheme: u.Scheme, Host: u.Host}
+	path := u.Opaque
+	if rest, ok := strings.CutPrefix(path, "//"); ok { // a host of its own, for the server alone
+		_, path, _ = strings.Cut(rest, "/")
+		path = "/" + path
+	}
+	if end := strings.IndexAny(path, "?#"); end >= 0 {
+		path = path[:end]
+	}
+	if !strings.HasPrefix(path, "/") {
+		return public.String()
+	}
+	return public.String() + path
+}
