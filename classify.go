@@ -121,7 +121,11 @@ func (c *call) findCode() string {
 	}
 	code := awsproto.HeaderCode(resp.Header)
 	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.retryAfter != nil || c.config.peek != nil
-	if !wanted || resp.Body == http.NoBody || !respbody.Readable(resp.Header) || !c.readsAhead() {
+	if !wanted || resp.Body == http.NoBody || !respbody.Readable(resp.Header) {
+		return code
+	}
+	until := time.Now().Add(codeWait)
+	if !c.readsAhead() {
 		return code
 	}
 	limit, enough := awsproto.MaxErrorBody, (func([]byte) bool)(nil)
@@ -133,7 +137,7 @@ func (c *call) findCode() string {
 	}
 	c.record.Response, c.ahead = respbody.Read(resp, limit, enough, c.own.Ender())
 	if !c.ahead.Ended() {
-		c.waitForCode(enough != nil)
+		c.waitForCode(enough != nil, time.Until(until))
 	}
 	hangs := !c.ahead.Ended()
 	body := c.ahead.Plain(limit)
@@ -211,14 +215,14 @@ func (c *call) readsAhead() bool {
 	return (c.mayRetry(1) || paced) && c.body.Quiet(c.caller.Waiting(), uploadWait) && (paced || c.body.Replayable())
 }
 
-// waitForCode waits until the body is read ahead. What a 2xx hides has no limit:
-// for a large copy, Amazon S3 begins its document at once and ends it after
-// minutes.
-func (c *call) waitForCode(hidden bool) {
+// waitForCode waits until the body is read ahead, for at most the time longest. What
+// a 2xx hides has no limit: for a large copy, Amazon S3 begins its document at once
+// and ends it after minutes.
+func (c *call) waitForCode(hidden bool, longest time.Duration) {
 	ctx := c.caller.Waiting()
 	limit, ok := c.own.Left()
-	if !hidden && (!ok || limit > codeWait) {
-		limit, ok = codeWait, true
+	if !hidden && (!ok || limit > longest) {
+		limit, ok = longest, true
 	}
 	if ok {
 		if !c.ahead.Wait(ctx, limit) && hidden {
