@@ -52,7 +52,7 @@ const longestPause = time.Second
 func (g *gcra) wait(ctx context.Context, host string) error {
 	rate, burst := g.limits.of(host)
 	limit := redis_rate.Limit{Rate: rate, Burst: burst, Period: time.Second}
-	for factor := time.Duration(1); ; factor *= 2 {
+	for factor := time.Duration(1); ; factor = min(2*factor, 1000) {
 		g.asks.Add(1)
 		result, err := g.limiter.Allow(ctx, host, limit)
 		if err != nil || result.Allowed > 0 {
