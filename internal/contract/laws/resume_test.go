@@ -106,9 +106,9 @@ func (s *store) honest(v version, req *http.Request) *reply {
 	header.Set("Content-Type", "application/octet-stream")
 	data := v.data
 	if s.coding != "" && strings.Contains(req.Header.Get("Accept-Encoding"), "gzip") {
-		level := gzip.BestSpeed
+		level := 5
 		if s.coding == "on the fly" {
-			level += s.r.IntN(gzip.BestCompression)
+			level = 2 + s.r.IntN(7) // beyond these the gzip header is another one
 		} else {
 			header.Set("Etag", strings.TrimSuffix(v.etag, `"`)+`-gzip"`)
 		}
@@ -285,11 +285,11 @@ func (s *store) lie(p *reply, v version, req *http.Request, first bool) {
 			p.full = p.body
 		}
 	case "ends early":
-		if part {
+		if part && !first {
 			p.length, p.body = false, p.body[:r.IntN(len(p.body))]
 		}
 	case "goes on":
-		if part {
+		if part && !first {
 			p.length, p.body = false, p.body+"and so on"
 		}
 	case "other length":
@@ -421,10 +421,10 @@ func lawOfResume(t *testing.T, r *rand.Rand) {
 	number, _ := strconv.Atoi(resp.Header.Get("X-Reply"))
 	first := s.seen[number-1]
 	want := first.full
-	if resp.Uncompressed {
+	if resp.Uncompressed && want != "" {
 		zip, err := gzip.NewReader(strings.NewReader(want))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v\n%s", err, describe())
 		}
 		plain, err := io.ReadAll(zip)
 		if err != nil {
@@ -436,6 +436,10 @@ func lawOfResume(t *testing.T, r *rand.Rand) {
 	for ended == nil && (stop < 0 || len(got) < stop) {
 		var n int
 		n, ended = resp.Body.Read(buf)
+		if last := s.seen[len(s.seen)-1]; n > 0 && len(got) == 0 && last != first && s.coding == "on the fly" &&
+			first.status == 200 && last.status == 200 && last.header.Get("Etag") == first.header.Get("Etag") {
+			want = last.full // it is the first that has brought a byte
+		}
 		got = append(got, buf[:n]...)
 		if !bytes.HasPrefix([]byte(want), got) {
 			t.Errorf("read %d bytes that are not the beginning of the first response's %d\n%s", len(got), len(want), describe())
