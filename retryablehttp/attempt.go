@@ -26,12 +26,14 @@ func (b *base) CloseIdleConnections() { b.owner.HTTPClient.CloseIdleConnections(
 // attempt makes an attempt, and asks CheckRetry about it. sent is Transport's
 // request.
 func (c *call) attempt(sent *http.Request) (*http.Response, error) {
+	before := c.last.resp
 	c.last = outcome{}
 	o := &c.last
 	own := editOf(c.given, sent) // before the hooks change the headers
 	if c.attempts > 0 && c.PrepareRetry != nil {
 		prepared := *c.req.Request // with the caller's headers
 		if o.unprepared = c.PrepareRetry(&prepared); o.unprepared != nil {
+			o.resp = before
 			if sent.Body != nil {
 				sent.Body.Close()
 			}

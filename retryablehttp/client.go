@@ -242,7 +242,7 @@ func (c *call) maxAttempts() int { return min(max(c.RetryMax, 0), math.MaxInt-1)
 // classify is the Policy: what CheckRetry said. The class determines the cost of
 // a retry.
 func (c *call) classify(a *awsretry.Attempt) awsretry.Class {
-	if a.Err != nil && c.last.resp != nil && c.last.err == nil { // its body broke off
+	if o := c.last; a.Err != nil && o.resp != nil && o.err == nil && o.unprepared == nil { // its body broke off
 		c.last = outcome{err: a.Err}
 		c.check(a.Err)
 	}
