@@ -111,8 +111,8 @@ func draw(r *rand.Rand) *world {
 		}
 		if a.status/100 == 3 {
 			a.header = append(a.header, "Location", worlds.Pick(r, "/other", "other", "http://["))
-			if (w.body == "reader" || w.body == "reader with a length" || w.body == "func") && a.status > 303 {
-				a.status = 303
+			if strings.Contains("reader, reader with a length, func, strings.Reader, seeker", w.body) && a.status > 303 {
+				a.status = 303 // the original may send a reader that it has not set back
 			}
 		}
 		w.replies = append(w.replies, a)
@@ -121,11 +121,11 @@ func draw(r *rand.Rand) *world {
 		last.status = 200
 	}
 	if worlds.Chance(r, .3) {
-		w.ends = worlds.Pick(r, 500*time.Microsecond, 1500*time.Millisecond, 10*time.Second)
+		w.ends = worlds.Pick(r, 501*time.Microsecond, 1537*time.Millisecond, 10_011*time.Millisecond)
 		w.canceled = worlds.Chance(r, .5)
 	}
 	if worlds.Chance(r, .1) {
-		w.clientTimeout = 1500 * time.Millisecond
+		w.clientTimeout = 1613 * time.Millisecond
 	}
 	return w
 }
@@ -317,15 +317,17 @@ func (p *program) handle(resp *http.Response) error {
 type lines struct{ p *program }
 
 func (l lines) Printf(format string, values ...any) {
-	if text := fmt.Sprintf(format, values...); strings.Count(text, " ") != 2 || !strings.HasPrefix(text, "[DEBUG]") {
-		l.p.note("%s", text) // what is sent is logged once by the original
+	text := fmt.Sprintf(format, values...)
+	sent := strings.HasPrefix(text, "[DEBUG]") && strings.Count(text, " ") == 2
+	if !sent && !strings.HasPrefix(text, "[ERR] error reading response body") {
+		l.p.note("%s", text)
 	}
 }
 
 type levels struct{ p *program }
 
 func (l levels) log(level, msg string, kv []any) {
-	if msg != "performing request" {
+	if msg != "performing request" && msg != "error reading response body" {
 		l.p.note("%s %s %v", level, msg, kv)
 	}
 }
@@ -502,9 +504,10 @@ func lawOfNames(t *testing.T, r *rand.Rand) {
 	w := draw(r)
 	want := watch(t, w, callOriginal)
 	got := watch(t, w, callOurs)
-	if w.ends > 0 && !w.canceled && strings.HasSuffix(got.result, "deadline true") && strings.HasSuffix(want.result, "deadline true") &&
-		got.took <= want.took {
-		// A delay that would end after the deadline is not begun.
+	early := strings.Contains(strings.Join(append(got.events, got.result), "\n"), "the delay would end after the context's deadline")
+	if w.ends > 0 && !w.canceled && early && strings.HasSuffix(want.result, "deadline true") && got.took <= want.took {
+		// A delay that would end after the deadline is not begun. The original begins
+		// it, and does not call the ErrorHandler after it.
 		got.result, got.took, got.events = want.result, want.took, want.events
 	}
 	for _, part := range []struct {
@@ -517,7 +520,7 @@ func lawOfNames(t *testing.T, r *rand.Rand) {
 		{"time", got.took, want.took},
 	} {
 		if part.got != part.want {
-			t.Errorf("%s:\n%v\nwant\n%v\n%v", part.name, part.got, part.want, w)
+			t.Errorf("%s:\n%v\nwant\n%v\n%v\n%+v\nwant\n%+v", part.name, part.got, part.want, w, got, want)
 			break
 		}
 	}
