@@ -27,7 +27,7 @@ import (
 // not in these worlds.
 
 func TestLawOfNames(t *testing.T) {
-	worlds.Each(t, 6000, lawOfNames)
+	worlds.Each(t, 1500, lawOfNames)
 }
 
 // A world is what a program, its Client and a service do.

@@ -148,7 +148,7 @@ func (s *store) next(req *http.Request, first bool) *reply {
 		v = s.versions[1]
 	}
 	p := s.honest(v, req)
-	if worlds.Chance(s.r, s.lies) {
+	if worlds.Chance(s.r, s.lies) && (!first || worlds.Chance(s.r, .3)) { // or else few bodies are continued
 		s.lie(p, v, req, first)
 	}
 	if p.length && p.status == 200 || p.header.Get("Content-Range") != "" {
@@ -173,6 +173,9 @@ func (s *store) lie(p *reply, v version, req *http.Request, first bool) {
 		"shifted", "shifted header", "shorter", "longer", "ends early", "goes on", "other total", "no total",
 		"416", "412", "status", "reset", "other length", "200 of another length", "200 of a part", "multipart", "label",
 		"no Content-Range", "other type", "other coding", "one byte")
+	if p.status == 206 && worlds.Chance(r, .6) {
+		p.lie = worlds.Pick(r, "shifted", "shorter", "longer", "ends early", "goes on", "other total", "no range, another length")
+	}
 	var from, to, total int
 	part := p.status == 206
 	if part {
@@ -201,6 +204,11 @@ func (s *store) lie(p *reply, v version, req *http.Request, first bool) {
 	switch p.lie {
 	case "no range":
 		again(func(h http.Header) { h.Del("Range") })
+	case "no range, another length":
+		if s.known && !first {
+			again(func(h http.Header) { h.Del("Range") })
+			p.body = worlds.Pick(r, p.body[:(len(p.body)+1)/2], p.body+"and so on")
+		}
 	case "no If-Range":
 		again(func(h http.Header) { h.Del("If-Range") })
 	case "no ETag":
@@ -341,6 +349,7 @@ func lawOfResume(t *testing.T, r *rand.Rand) {
 	}
 	if weak := worlds.Chance(r, .05); weak {
 		s.versions[0].etag = `W/"v1"`
+		s.versions[1].etag = worlds.Pick(r, `W/"v1"`, `"v2"`) // a weak one may stay
 	}
 
 	var open atomic.Int64
