@@ -263,9 +263,9 @@ func (s *store) lie(p *reply, v version, req *http.Request, first bool) {
 			again(func(h http.Header) { h.Set("Range", h.Get("Range")+",0-0") })
 		}
 	case "shifted":
-		if part && to+1 < total {
-			setPart(from+1, to+1, total)
-			p.body = object[from+1 : to+2]
+		if part && to > from {
+			setPart(from+1, to, total)
+			p.body = object[from+1 : to+1]
 			p.full = p.body
 		}
 	case "shifted header":
