@@ -53,11 +53,17 @@ demo: ## Real requests against a failing service on loopback, in under 20 second
 
 test: needs ## The tests (4 minutes the first time), but for the longest and those of SDKs, which make check runs; says first which it skips for want of a server
 	@$(PARALLEL) $(TESTS)
+	@echo "== adversary of retryablehttp"; cd bench && $(FAST) go test -vet=off -run '^TestLaw' ./retryablehttp
 
 check: needs-check ## All else that CI runs: long tests and those of SDKs, race detector, linters, other platforms, API listing, pictures
 	@command -v "$$(go env CC)" >/dev/null || { echo "the race detector needs a C compiler, and $$(go env CC) is not in PATH: install gcc or clang"; exit 1; }
 	@$(PARALLEL) $(RACES) whole/interop later whole/simulate whole/awssdk whole/otelretry whole/bench lint crossvet pictures-check
+	@$(MAKE) --no-print-directory adversaries
 	@$(PARALLEL) whole/retryablehttp whole/retryablehttp/users whole/interop/clients release-check # whose uploads and builds would slow the others down
+
+adversaries: ## The laws in random worlds with a new seed, which is printed, or with SEED=...
+	@seed=$(or $(SEED),$$RANDOM$$RANDOM); echo "== adversaries with WORLDS_SEED=$$seed"; export WORLDS_SEED=$$seed; \
+	go test -count=1 -vet=off ./internal/contract/laws; cd bench && go test -count=1 -vet=off -run '^TestLaw' ./retryablehttp
 
 lint: format $(LINTS) api-check ## Of these only formatting, linters and API listing
 
@@ -225,4 +231,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet mutate api api-check vuln cover bench interop pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff
+.PHONY: help demo test check adversaries later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet mutate api api-check vuln cover bench interop pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff

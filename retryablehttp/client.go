@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -28,10 +29,10 @@ import (
 
 // A Client makes requests with retries. NewClient returns one with the defaults;
 // the zero Client does not retry. Its fields must not be changed during a
-// request, and HTTPClient not after the first. A Client is safe for concurrent
-// use. Clients with the same HTTPClient share their retry token buckets.
+// request. A Client is safe for concurrent use. It keeps its retry token buckets for
+// as long as it lives, so use one Client for many requests.
 type Client struct {
-	HTTPClient *http.Client // sends each attempt, with its redirects; nil: a pooled client
+	HTTPClient *http.Client // sends each attempt, with its redirects; nil: the first request sets a pooled client
 	Logger     any          // a Logger or a LeveledLogger; nil: nothing is logged
 
 	RetryWaitMin time.Duration // the shortest delay before a retry, for Backoff
@@ -95,14 +96,29 @@ func PassthroughErrorHandler(resp *http.Response, err error, _ int) (*http.Respo
 // there is no retry.
 type PrepareRetry func(req *http.Request) error
 
-// Transport returns the Transport that makes the attempts of c, and of the other
-// Clients over its HTTPClient. Its fields may be changed before the first request:
-// Quota.Capacity -1 turns the retry token bucket off, Mode and RateLimit pace
-// attempts, Observe sees each. Settings that Client has too are taken from the
-// Client, and Base must not be changed. The Transport is an http.RoundTripper, which
-// a program can use without this package.
+// Transport returns the Transport that makes the attempts of c. Its fields may be
+// changed before the first request: Quota.Capacity -1 turns the retry token bucket
+// off, Mode and RateLimit pace attempts, Observe sees each.
+//
+// MaxAttempts, Policy and Backoff are for requests that the Transport gets without
+// Do. Do uses RetryMax, CheckRetry and Client's Backoff. MaxRetryAfter is -1, because
+// Client's Backoff obeys Retry-After; if it is 0 or above, Transport does.
+// ShareRetryAfter, RetryAfter and RetryAfterSpread need that. What Transport
+// changes in an attempt, with Prepare for example, replaces what the hooks of Client
+// set in the same headers or in the URL. With Resume, CheckRetry is also asked about
+// a body that breaks off, and a request for the rest is an attempt like any other.
+// Do returns an error for settings that it cannot obey: another Base, Peek, and
+// Resume for a request with a ResponseHandlerFunc.
+//
+// The Transport is an http.RoundTripper, which a program can use without this
+// package.
 func (c *Client) Transport() *awsretry.Transport {
-	c.once.Do(func() { c.transport = transportOf(c.httpClient()) })
+	c.once.Do(func() {
+		if c.HTTPClient == nil {
+			c.HTTPClient = newHTTPClient()
+		}
+		c.transport = &awsretry.Transport{Base: &base{c}, MaxRetryAfter: -1} // Retry-After is for Backoff
+	})
 	return c.transport
 }
 
@@ -112,7 +128,7 @@ func (c *Client) Transport() *awsretry.Transport {
 // request whose body is an io.Reader alone can be sent by one Do only.
 func (c *Client) Do(req *Request) (*http.Response, error) {
 	logger, err := c.logger()
-	if err != nil {
+	if err = firstOf(err, c.unfit(req)); err != nil {
 		req.close()
 		return nil, err
 	}
@@ -121,8 +137,12 @@ func (c *Client) Do(req *Request) (*http.Response, error) {
 		return nil, err
 	}
 	call := &call{Client: c, log: logger, req: req}
-	resp, err := c.Transport().RoundTrip(out.WithContext(call.context()))
-	return call.result(resp, err)
+	call.given = out.WithContext(call.context())
+	resp, err := c.Transport().RoundTrip(call.given)
+	resp, err = call.result(resp, err)
+	own := *req // for the rest of the body, which may be requested when the caller uses req again
+	call.req = &own
+	return resp, err
 }
 
 // Get sends a GET request.
@@ -186,7 +206,8 @@ type call struct {
 	*Client
 	log      logger
 	req      *Request
-	attempts int // that were made
+	given    *http.Request // what Transport got
+	attempts int           // that were made
 	last     outcome
 }
 
@@ -203,7 +224,7 @@ type callKey struct{}
 // context returns the context of the request for Transport.
 func (c *call) context() context.Context {
 	ctx := context.WithValue(c.req.Context(), callKey{}, c)
-	ctx = awsretry.WithMaxAttempts(ctx, max(c.RetryMax, 0)+1)
+	ctx = awsretry.WithMaxAttempts(ctx, c.maxAttempts())
 	ctx = awsretry.WithPolicy(ctx, c.classify)
 	ctx = awsretry.WithBackoff(ctx, awsretry.BackoffFunc(c.delay))
 	if c.log == (logger{}) {
@@ -216,9 +237,15 @@ func (c *call) context() context.Context {
 	})
 }
 
+func (c *call) maxAttempts() int { return min(max(c.RetryMax, 0), math.MaxInt-1) + 1 }
+
 // classify is the Policy: what CheckRetry said. The class determines the cost of
 // a retry.
 func (c *call) classify(a *awsretry.Attempt) awsretry.Class {
+	if o := c.last; a.Err != nil && o.resp != nil && o.err == nil && o.unprepared == nil { // its body broke off
+		c.last = outcome{err: a.Err}
+		c.check(a.Err)
+	}
 	class := awsretry.DefaultPolicy(a)
 	switch {
 	case c.last.retry && !class.Retryable():
@@ -249,15 +276,16 @@ func (c *call) result(resp *http.Response, err error) (*http.Response, error) {
 	case c.attempts > 0 && !o.retry && failure == nil && err == nil:
 		return resp, nil
 	case c.attempts == 0: // nothing was sent
-		failure = err
-		if gaveUp := (*awsretry.Error)(nil); errors.As(err, &gaveUp) {
-			failure = gaveUp.Err
-		}
+		failure = causeOf(err)
 	case o.retry && stop == awsretry.StopCanceled: // during the delay
 		discard(resp)
 		return nil, c.req.Context().Err()
+	case o.retry && stop == awsretry.StopPermanent && err != nil: // of Prepare
+		failure = causeOf(err)
 	case o.retry:
-		failure = c.why(stop, failure)
+		failure = why(stop, failure)
+	case failure == nil:
+		failure = causeOf(err)
 	}
 	if c.ErrorHandler != nil {
 		return c.ErrorHandler(resp, failure, c.attempts)
@@ -293,12 +321,13 @@ func (e *giveUpError) Timeout() bool {
 
 // The reasons why there is no retry although CheckRetry asked for one.
 var (
-	errBody     = errors.New("the request's body cannot be sent again")
-	errDeadline = fmt.Errorf("the delay would end after the context's deadline: %w", context.DeadlineExceeded)
+	errBody       = errors.New("the request's body cannot be sent again")
+	errRetryAfter = errors.New("Retry-After asks for a longer delay than the Transport's MaxRetryAfter")
+	errDeadline   = fmt.Errorf("the delay would end after the context's deadline: %w", context.DeadlineExceeded)
 )
 
 // why returns failure with the reason why no attempt followed.
-func (c *call) why(stop awsretry.Stop, failure error) error {
+func why(stop awsretry.Stop, failure error) error {
 	var why error
 	switch stop {
 	case awsretry.StopQuota:
@@ -309,6 +338,8 @@ func (c *call) why(stop awsretry.Stop, failure error) error {
 		why = errBody
 	case awsretry.StopDeadline:
 		why = errDeadline
+	case awsretry.StopRetryAfter:
+		why = errRetryAfter
 	}
 	switch {
 	case why == nil:
@@ -317,6 +348,14 @@ func (c *call) why(stop awsretry.Stop, failure error) error {
 		return why
 	}
 	return fmt.Errorf("%w: %w", why, failure)
+}
+
+// causeOf returns the error that an error of Transport wraps, or err itself.
+func causeOf(err error) error {
+	if gaveUp := (*awsretry.Error)(nil); errors.As(err, &gaveUp) {
+		return gaveUp.Err
+	}
+	return err
 }
 
 // stopOf returns why no attempt followed, of what Transport returned.

@@ -37,6 +37,8 @@ func TestBodies(t *testing.T) {
 	t.Cleanup(func() { file.Close() })
 	moved := strings.NewReader(content)
 	moved.Seek(3, io.SeekStart)
+	read := bytes.NewReader([]byte("read: " + content))
+	read.Seek(6, io.SeekStart)
 	for name, tt := range map[string]struct {
 		body   any
 		length int64
@@ -46,6 +48,7 @@ func TestBodies(t *testing.T) {
 		"bytes":                   {[]byte(content), 12},
 		"buffer":                  {bytes.NewBufferString(content), 12},
 		"a reader that was moved": {moved, 12},
+		"a reader of bytes, read": {read, 12},
 		"file":                    {file, 12},
 		"seeker":                  {struct{ io.ReadSeeker }{strings.NewReader(content)}, 12},
 		"reader":                  {iotest.OneByteReader(strings.NewReader(content)), -1},

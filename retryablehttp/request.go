@@ -40,8 +40,9 @@ func NewRequest(method, url string, rawBody any) (*Request, error) {
 // io.ReadSeeker or an io.Reader. It is not read before the request is sent, and
 // it must not be changed while the request is used.
 //
-// A file and an io.ReaderAt with a length are read in place, from the beginning,
-// and not closed. An io.ReadSeeker is set back to the beginning for each attempt.
+// A *bytes.Buffer and a *bytes.Reader are sent from where they were read. A file and
+// any other io.ReaderAt with a length are read in place, from the beginning, and not
+// closed. An io.ReadSeeker is set back to the beginning for each attempt.
 // For any other io.Reader, the part that was sent is kept for retries, up to the
 // MaxBodyBuffer of Client.Transport; beyond it the request is not retried.
 func NewRequestWithContext(ctx context.Context, method, url string, rawBody any) (*Request, error) {
@@ -227,18 +228,21 @@ func bodyOf(raw any) (*body, error) {
 	case func() (io.Reader, error):
 		return bodyOfFunc(raw)
 	case []byte:
-		return section(bytes.NewReader(raw), int64(len(raw))), nil
+		return section(bytes.NewReader(raw), 0, int64(len(raw))), nil
 	case *bytes.Buffer:
 		data := raw.Bytes()
-		return section(bytes.NewReader(data), int64(len(data))), nil
+		return section(bytes.NewReader(data), 0, int64(len(data))), nil
+	case *bytes.Reader: // what was not read of it
+		own := *raw
+		return section(&own, own.Size()-int64(own.Len()), int64(own.Len())), nil
 	case *os.File:
 		if info, err := raw.Stat(); err == nil && info.Mode().IsRegular() {
-			return section(raw, info.Size()), nil
+			return section(raw, 0, info.Size()), nil
 		}
 		return once(raw, -1), nil
 	case io.ReaderAt:
 		if sized, ok := raw.(interface{ Size() int64 }); ok {
-			return section(raw, sized.Size()), nil
+			return section(raw, 0, sized.Size()), nil
 		}
 	}
 	switch raw := raw.(type) {
@@ -255,12 +259,12 @@ func bodyOf(raw any) (*body, error) {
 }
 
 // section returns the body of what can be read at any place.
-func section(r io.ReaderAt, size int64) *body {
+func section(r io.ReaderAt, from, size int64) *body {
 	if size == 0 {
 		return nil
 	}
 	return &body{length: size, again: true, open: func() (io.ReadCloser, error) {
-		return io.NopCloser(io.NewSectionReader(r, 0, size)), nil
+		return io.NopCloser(io.NewSectionReader(r, from, size)), nil
 	}}
 }
 
