@@ -135,7 +135,8 @@ func newOddRequest(t *testing.T, seed uint64, srv *httpfake.Server, options func
 	r := rand.New(rand.NewPCG(seed, 1))
 	o := new(oddRequest)
 	ctx, cancel := context.WithCancel(options(t.Context()))
-	o.end = cancel
+	hangs := time.AfterFunc(10*time.Hour, cancel) // net/http itself hangs with some requests
+	o.end = func() { hangs.Stop(); cancel() }
 	switch r.IntN(10) {
 	case 0:
 		o.kinds = append(o.kinds, "canceled")
@@ -144,7 +145,7 @@ func newOddRequest(t *testing.T, seed uint64, srv *httpfake.Server, options func
 		o.kinds = append(o.kinds, "deadline")
 		var end context.CancelFunc
 		ctx, end = context.WithTimeout(ctx, worlds.Pick(r, -time.Second, 0, time.Minute))
-		o.end = func() { end(); cancel() }
+		o.end = func() { hangs.Stop(); end(); cancel() }
 	}
 	req := srv.Request(t, worlds.Pick(r, "GET", "GET", "POST", "PUT", "DELETE", "PATCH"), nil).WithContext(ctx)
 	o.addBody(r, req)
