@@ -315,6 +315,9 @@ func lawOfTheOdd(t *testing.T, r *rand.Rand) {
 	if bareReq.Header == nil && (keyed || tr.SDKHeaders || tr.Prepare != nil) {
 		bareReq.Header = make(http.Header) // the header that these options add to
 	}
+	if tr.SDKHeaders {
+		delete(bareReq.Header, "Amz-Sdk-Request") // which they replace
+	}
 	bare, bareErr := alone.Base.RoundTrip(bareReq)
 	if bareErr == nil {
 		io.Copy(io.Discard, bare.Body)
@@ -389,12 +392,23 @@ func lawOfTheOdd(t *testing.T, r *rand.Rand) {
 		}
 	case bareErr != nil && bareSent == 0:
 		own := new(awsretry.Error) // its text has no query; that of its Err has
-		same := err != nil && (errors.Is(err, bareErr) || errors.As(err, &own) && strings.Contains(own.Err.Error(), bareErr.Error()) ||
+		same := err != nil && (errors.Is(err, bareErr) || errors.As(err, &own) && strings.Contains(textOf(own), bareErr.Error()) ||
+			// Known limit: net/http asks for the body again if it wrote nothing, and
+			// the error that GetBody returns then replaces its own.
+			strings.Contains(textOf(own), "the request body cannot be sent again") ||
 			ended && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)))
 		if !same || sent > 0 {
 			t.Errorf("%v, sent %d\n%s", err, sent, describe())
 		}
 	}
+}
+
+// textOf returns the text of what an Error wraps, or "".
+func textOf(e *awsretry.Error) string {
+	if e.Err == nil {
+		return ""
+	}
+	return e.Err.Error()
 }
 
 // shown returns the names of the fields that are set.
