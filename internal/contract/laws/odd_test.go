@@ -395,7 +395,7 @@ func lawOfTheOdd(t *testing.T, r *rand.Rand) {
 		// for that response after it failed to write or read the body.
 	case bareErr != nil && bareSent == 0:
 		own := new(awsretry.Error) // its text has no query; that of its Err has
-		same := err != nil && (errors.Is(err, bareErr) || errors.As(err, &own) && strings.Contains(textOf(own), bareErr.Error()) ||
+		same := err != nil && (errors.Is(err, bareErr) || brokenConn(bareErr) || brokenConn(err) || errors.As(err, &own) && strings.Contains(textOf(own), bareErr.Error()) ||
 			// Known limit: net/http asks for the body again if it wrote nothing, and
 			// the error that GetBody returns then replaces its own.
 			strings.Contains(textOf(own), "the request body cannot be sent again") ||
@@ -404,6 +404,12 @@ func lawOfTheOdd(t *testing.T, r *rand.Rand) {
 			t.Errorf("%v, sent %d\n%s", err, sent, describe())
 		}
 	}
+}
+
+// brokenConn reports whether the connection broke. net/http closes it if it cannot
+// write a request, and returns either error, whichever it sees first.
+func brokenConn(err error) bool {
+	return errors.Is(err, io.ErrClosedPipe) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), io.ErrClosedPipe.Error())
 }
 
 // textOf returns the text of what an Error wraps, or "".
