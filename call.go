@@ -51,8 +51,8 @@ func (c *call) begin(config *config, options *callOptions) error {
 	if why := c.caller.Ended(); why != nil {
 		return &Error{Stop: c.stopFor(why), Err: interruption(c.caller.Context, why, nil)}
 	}
-	if c.options.fault != nil {
-		return &Error{Stop: StopPermanent, Err: c.options.fault}
+	if err := c.options.validate(); err != nil {
+		return &Error{Stop: StopPermanent, Err: err}
 	}
 	c.partition = config.partitionOf(c.req, options)
 	c.body.Plan(config.maxBuffer, !c.mayRetry(1))
@@ -68,7 +68,7 @@ func (c *call) resolve(config *config, options *callOptions) {
 	}
 	c.observed = config.observe != nil || c.options.observe != nil
 	switch c.attempts = config.attempts; {
-	case c.options.maxAttempts > 0:
+	case c.options.hasAttempts:
 		c.attempts = c.options.maxAttempts
 	case config.dynamoDB != nil && awsproto.DynamoDB(c.req):
 		c.attempts = config.dynamoDB.attempts

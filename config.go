@@ -190,10 +190,10 @@ func (c *config) partitionOf(req *http.Request, options *callOptions) *admission
 	switch {
 	case options != nil && options.hasPartition:
 		return c.partitions.Get(options.partition)
+	case req.URL == nil: // net/http refuses it
+		return c.partitions.Get("")
 	case c.partitionName != nil:
 		return c.partitions.Get(c.partitionName(req))
-	case req.URL == nil:
-		return c.partitions.Get("")
 	}
 	return c.partitions.OfHost(req.URL.Host)
 }

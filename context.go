@@ -10,21 +10,34 @@ import (
 
 type optionsKey struct{}
 
-// callOptions has what the With functions set. It is under one key, so that a
-// request looks it up once, and does not change once it is in a context.
+// callOptions has what the With functions set, each in place of what it set before,
+// valid or not. It is under one key, so that a request looks it up once, and does
+// not change once it is in a context.
 type callOptions struct {
 	partition    string
 	observe      func(Attempt)
 	policy       Policy // nil means DefaultPolicy
 	backoff      Backoff
-	fault        error // what is wrong with the options
+	backoffFault error // what is wrong with backoff
 	timeout      time.Duration
 	maxAttempts  int
 	attempt      int // number of the retry that sends the request, maybe an outer Transport's; 0 if unset
 	hasPartition bool
 	hasPolicy    bool
 	hasTimeout   bool
+	hasAttempts  bool
 	noRetry      bool
+}
+
+// validate returns an error if an option is not valid.
+func (o *callOptions) validate() error {
+	switch {
+	case o.hasAttempts && o.maxAttempts <= 0:
+		return fmt.Errorf("awsretry: WithMaxAttempts has %d attempts; it must be above 0, where 1 means no retry", o.maxAttempts)
+	case o.timeout < 0:
+		return fmt.Errorf("awsretry: WithAttemptTimeout has %v; it must be above 0, or 0 for none", o.timeout)
+	}
+	return o.backoffFault
 }
 
 // optionsOf returns the options of ctx, or nil.
@@ -75,24 +88,14 @@ func WithoutRetry(ctx context.Context) context.Context {
 // the first attempt included. It takes precedence over Transport.MaxAttempts.
 // If n is not above 0, RoundTrip returns an error and sends nothing.
 func WithMaxAttempts(ctx context.Context, n int) context.Context {
-	return withOptions(ctx, func(o *callOptions) {
-		if o.maxAttempts = n; n <= 0 {
-			o.maxAttempts = 0
-			o.fault = fmt.Errorf(
-				"awsretry: WithMaxAttempts has %d attempts; it must be above 0, where 1 means no retry", n)
-		}
-	})
+	return withOptions(ctx, func(o *callOptions) { o.maxAttempts, o.hasAttempts = n, true })
 }
 
 // WithAttemptTimeout returns a context whose requests have the timeout d for
 // each attempt. It takes precedence over Transport.AttemptTimeout. 0 means no
 // timeout. If d is negative, RoundTrip returns an error and sends nothing.
 func WithAttemptTimeout(ctx context.Context, d time.Duration) context.Context {
-	return withOptions(ctx, func(o *callOptions) {
-		if o.timeout, o.hasTimeout = d, true; d < 0 {
-			o.fault = fmt.Errorf("awsretry: WithAttemptTimeout has %v; it must be above 0, or 0 for none", d)
-		}
-	})
+	return withOptions(ctx, func(o *callOptions) { o.timeout, o.hasTimeout = d, true })
 }
 
 // WithPolicy returns a context whose attempts are classified by policy. It
@@ -106,9 +109,9 @@ func WithPolicy(ctx context.Context, policy Policy) context.Context {
 // returns an error and sends nothing.
 func WithBackoff(ctx context.Context, backoff Backoff) context.Context {
 	return withOptions(ctx, func(o *callOptions) {
-		o.backoff = backoff
+		o.backoff, o.backoffFault = backoff, nil
 		if err := validBackoff(backoff); err != nil {
-			o.fault = fmt.Errorf("awsretry: WithBackoff: %w", err)
+			o.backoffFault = fmt.Errorf("awsretry: WithBackoff: %w", err)
 		}
 	})
 }

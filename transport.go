@@ -193,10 +193,14 @@ type Transport struct {
 	// failed. By default a retry after a transient failure or a timeout uses a
 	// connection of a copy of Base, if Base is an *http.Transport without
 	// MaxConnsPerHost. After an error of an HTTP/2 stream alone it uses the same
-	// connection, which is known to work. A copy of Base does not have the
-	// protocols of Base.RegisterProtocol for http and https, nor an HTTP/2
-	// implementation in Base.TLSNextProto other than golang.org/x/net's. Set
-	// KeepConnections if Base has these.
+	// connection, which is known to work. A copy has the settings of Base.HTTP2.
+	// A Base with another HTTP/2 than net/http's own in TLSNextProto is not
+	// copied, because the settings of that cannot be read: such as one for
+	// which golang.org/x/net/http2.ConfigureTransports was called. Nor is a
+	// RoundTripper that wraps an *http.Transport. Pings find their dead
+	// connections; see [http.HTTP2Config]. A copy does not have the protocols of
+	// Base.RegisterProtocol for http and https. Set KeepConnections if Base has
+	// these.
 	KeepConnections bool
 
 	// Resume continues a response body that breaks off: its Read requests the

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/failsafehttp"
 	"github.com/failsafe-go/failsafe-go/timeout"
 	"github.com/hashicorp/go-retryablehttp"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"golang.org/x/net/http2"
 )
 
@@ -27,6 +29,7 @@ type protocol struct {
 	major int    // of HTTP
 	speak string // the protocol of httpfake.Serve
 	xnet  bool   // the client has the HTTP/2 of golang.org/x/net
+	pings bool   // which ends a dead connection
 }
 
 var protocols = []protocol{
@@ -41,13 +44,25 @@ func (p protocol) serve(t *testing.T, handle http.HandlerFunc) *httpfake.Server 
 	srv := httpfake.Serve(t, p.speak, handle)
 	if p.xnet {
 		pool := &http.Transport{DialContext: srv.Base.DialContext, TLSClientConfig: srv.Base.TLSClientConfig.Clone()}
-		if _, err := http2.ConfigureTransports(pool); err != nil {
+		h2, err := http2.ConfigureTransports(pool)
+		if err != nil {
 			t.Fatal(err)
 		}
+		if p.pings {
+			h2.ReadIdleTimeout, h2.PingTimeout = sendPing, pingTimeout
+		}
 		srv.Base = pool
+	} else if p.pings {
+		srv.Base.HTTP2 = &http.HTTP2Config{SendPingTimeout: sendPing, PingTimeout: pingTimeout}
 	}
 	return srv
 }
+
+// A dead connection is closed after these two.
+const (
+	sendPing    = 300 * time.Millisecond
+	pingTimeout = 200 * time.Millisecond
+)
 
 const attemptTimeout = time.Second // in virtual time
 
@@ -71,17 +86,19 @@ func TestDeadConnection(t *testing.T) {
 		library      string
 		wrap         func(http.RoundTripper) http.RoundTripper
 		http1, http2 string
+		xnet         string // "": as http2
 	}{
-		{"awsretry", func(b http.RoundTripper) http.RoundTripper { return withTimeout(b) }, recovers, recovers},
+		// A Base with the HTTP/2 of golang.org/x/net is not copied.
+		{"awsretry", func(b http.RoundTripper) http.RoundTripper { return withTimeout(b) }, recovers, recovers, fails},
 		{"rehttp", peers.Rehttp(3, rehttp.RetryTimeoutErr(), rehttp.ConstDelay(time.Millisecond),
-			func(tr *rehttp.Transport) { tr.PerAttemptTimeout = attemptTimeout }), recovers, fails},
+			func(tr *rehttp.Transport) { tr.PerAttemptTimeout = attemptTimeout }), recovers, fails, ""},
 		{"go-retryablehttp", peers.Retryablehttp(func(c *retryablehttp.Client) {
 			c.HTTPClient.Timeout, c.RetryMax, c.RetryWaitMax = attemptTimeout, 3, time.Second
-		}), recovers, fails},
+		}), recovers, fails, ""},
 		{"failsafe-go", func(b http.RoundTripper) http.RoundTripper {
 			retry := peers.FailsafeRetry(func(b peers.RetryBuilder) { b.ReturnLastFailure().WithMaxRetries(3) })
 			return failsafehttp.NewRoundTripper(b, retry, timeout.New[*http.Response](attemptTimeout))
-		}, recovers, fails},
+		}, recovers, fails, ""},
 	} {
 		for _, p := range protocols {
 			t.Run(tt.library+"/"+p.name, func(t *testing.T) {
@@ -101,6 +118,8 @@ func TestDeadConnection(t *testing.T) {
 					want := tt.http2
 					if p.major == 1 {
 						want = tt.http1
+					} else if p.xnet {
+						want = cmp.Or(tt.xnet, want)
 					}
 					if got != want {
 						t.Errorf("%s, want %s (%v)", got, want, err)
@@ -108,6 +127,62 @@ func TestDeadConnection(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Pings end a dead HTTP/2 connection, whichever HTTP/2 a Base has and whatever has
+// failed before: also over otelhttp, which hides the connections, and for a long
+// poll, which has no AttemptTimeout.
+func TestPings(t *testing.T) {
+	direct := func(b http.RoundTripper) http.RoundTripper { return b }
+	spans := func(b http.RoundTripper) http.RoundTripper { return otelhttp.NewTransport(b) }
+	for name, wrap := range map[string]func(http.RoundTripper) http.RoundTripper{"direct": direct, "otelhttp": spans} {
+		for _, p := range protocols {
+			if p.pings = true; p.major == 1 {
+				continue
+			}
+			t.Run(name+"/"+p.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { p.poll(t, wrap) })
+			})
+		}
+	}
+}
+
+// poll sends a request that times out, and then a long poll and a PUT, each over a
+// connection that dies.
+func (p protocol) poll(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) {
+	srv := p.serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			hang(w, r)
+		}
+		echo(w, r)
+	})
+	tr := withTimeout(wrap(srv.Base))
+	defer tr.CloseIdleConnections()
+	client := &http.Client{Transport: tr}
+	get := func(ctx context.Context) (took time.Duration, err error) {
+		start := time.Now()
+		resp, err := client.Do(kit.NewRequest(t, awsretry.WithMaxAttempts(ctx, 1), http.MethodGet, srv.URL, nil))
+		if err == nil {
+			resp.Body.Close()
+		}
+		return time.Since(start), err
+	}
+	if took, err := get(t.Context()); err == nil || took != attemptTimeout {
+		t.Fatalf("AttemptTimeout: %v after %v", err, took)
+	}
+	const dies = 10 * time.Second
+	time.AfterFunc(dies, srv.Freeze)
+	ctx, cancel := context.WithTimeout(awsretry.WithAttemptTimeout(t.Context(), 0), time.Hour)
+	defer cancel()
+	if took, err := get(ctx); err == nil || took < dies || took > dies+2*(sendPing+pingTimeout) {
+		t.Errorf("the long poll ended after %v: %v", took, err)
+	}
+	for _, want := range []string{"1 attempt → 200", "2 attempts → 200"} {
+		if got, err := tracedPut(client, srv.URL, p); got != want {
+			t.Errorf("%s, want %s: %v", got, want, err)
+		}
+		srv.Freeze()
 	}
 }
 

@@ -67,3 +67,34 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		})
 	}
 }
+
+// The last option of a kind replaces the ones before it, valid or not, and no other
+// option does.
+func TestLastOptionHolds(t *testing.T) {
+	type option func(context.Context) context.Context
+	attempts := func(n int) option {
+		return func(ctx context.Context) context.Context { return awsretry.WithMaxAttempts(ctx, n) }
+	}
+	timeout := func(d time.Duration) option {
+		return func(ctx context.Context) context.Context { return awsretry.WithAttemptTimeout(ctx, d) }
+	}
+	backoff := func(b awsretry.Backoff) option {
+		return func(ctx context.Context) context.Context { return awsretry.WithBackoff(ctx, b) }
+	}
+	noSense := backoff(awsretry.Exponential{Factor: .5})
+	for name, options := range map[string]struct{ bad, good, other option }{
+		"WithMaxAttempts":         {attempts(0), attempts(3), timeout(0)},
+		"WithAttemptTimeout":      {timeout(-1), timeout(0), backoff(nil)},
+		"WithBackoff":             {noSense, backoff(delayed(0)), attempts(3)},
+		"WithBackoff without one": {noSense, backoff(nil), attempts(3)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			valid := options.good(options.bad(t.Context()))
+			send(retrying(always(ok)), httpfake.Request(t, valid, "GET", nil)).wantBody(t, "")
+			for _, ctx := range []context.Context{options.bad(valid), options.other(options.bad(valid))} {
+				r := send(once(notSent(t)), httpfake.Request(t, ctx, "GET", nil))
+				wantNotSent(t, r.err, awsretry.StopPermanent)
+			}
+		})
+	}
+}

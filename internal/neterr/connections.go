@@ -1,9 +1,12 @@
 package neterr
 
 import (
+	"crypto/tls"
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -45,27 +48,38 @@ const maxHosts = 1024
 // idleTimeout is the IdleConnTimeout of copies whose original has none.
 const idleTimeout = 90 * time.Second
 
-// NewConnections returns the connections of t, or nil if t limits the
-// connections of a host: copies would exceed the limit.
+// NewConnections returns the connections of t. It returns nil if t must not be
+// copied: if it limits the connections of a host, which copies would exceed, or if
+// its HTTP/2 is not net/http's own. That is golang.org/x/net's in most cases, whose
+// settings, such as pings that end a dead connection, cannot be read.
 func NewConnections(t *http.Transport) *Connections {
 	if t.MaxConnsPerHost > 0 {
 		return nil
 	}
 	t.Clone() // sets t.TLSNextProto, as the first request would
-	c := &Connections{base: t, http2: t.TLSNextProto["h2"] != nil, http1: make(map[hostKey]bool)}
+	h2 := t.TLSNextProto["h2"]
+	if h2 != nil && !ofNetHTTP(h2) {
+		return nil
+	}
+	c := &Connections{base: t, http2: h2 != nil, http1: make(map[hostKey]bool)}
 	if p := t.Protocols; p != nil {
 		c.http2, c.h2c = p.HTTP2(), p.UnencryptedHTTP2() && !p.HTTP1()
 	}
 	return c
 }
 
-// clone returns a copy of base that shares no connections with it.
+// ofNetHTTP reports whether a function of TLSNextProto is net/http's own.
+func ofNetHTTP(upgrade func(string, *tls.Conn) http.RoundTripper) bool {
+	f := runtime.FuncForPC(reflect.ValueOf(upgrade).Pointer())
+	return f != nil && (strings.HasPrefix(f.Name(), "net/http.") || strings.HasPrefix(f.Name(), "net/http/"))
+}
+
+// clone returns a copy of base that shares no connections with it. It has the
+// settings of base.HTTP2.
 func (c *Connections) clone() *http.Transport {
 	t := c.base.Clone()
 	if t.TLSNextProto["h2"] != nil {
-		// This is golang.org/x/net/http2.ConfigureTransport's HTTP/2, which
-		// would use the connections of the original.
-		t.TLSNextProto = nil
+		t.TLSNextProto = nil // net/http's HTTP/2 of the original would use its connections
 	}
 	// Clone sets TLSClientConfig, which turns HTTP/2 off unless it is forced.
 	t.ForceAttemptHTTP2 = t.ForceAttemptHTTP2 || c.http2

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"example.com/awsretry/internal/httpfake"
 )
@@ -29,7 +30,7 @@ func TestProtocolsOfCopies(t *testing.T) {
 		p.SetUnencryptedHTTP2(h2c)
 		return &http.Transport{Protocols: p}
 	}
-	off := map[string]func(string, *tls.Conn) http.RoundTripper{}
+	off := nothing()
 	for _, tt := range []struct {
 		name       string
 		base       *http.Transport
@@ -63,6 +64,60 @@ func TestProtocolsOfCopies(t *testing.T) {
 	if NewConnections(&http.Transport{MaxConnsPerHost: 1}) != nil {
 		t.Error("copies of a transport with MaxConnsPerHost")
 	}
+}
+
+// Settings of HTTP/2 that cannot be read are not lost in a copy: there is none.
+func TestOtherHTTP2IsNotCopied(t *testing.T) {
+	upgrade := func(string, *tls.Conn) http.RoundTripper { return nil }
+	base := &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{"h2": upgrade}}
+	if NewConnections(base) != nil || NewConnections(base.Clone()) != nil {
+		t.Error("a copy of a transport with an HTTP/2 of its own")
+	}
+	// The HTTP/2 of these is net/http's, which the first request or Clone sets.
+	speaks := new(http.Protocols)
+	speaks.SetHTTP2(true)
+	used, withMap := &http.Transport{}, &http.Transport{Protocols: speaks, TLSNextProto: nothing()}
+	used.Clone()
+	for name, base := range map[string]*http.Transport{"used": used, "with a map": withMap} {
+		if NewConnections(base) == nil || base.TLSNextProto["h2"] == nil {
+			t.Errorf("%s: no copies", name)
+		}
+	}
+}
+
+// nothing returns a TLSNextProto without protocols.
+func nothing() map[string]func(string, *tls.Conn) http.RoundTripper {
+	return make(map[string]func(string, *tls.Conn) http.RoundTripper)
+}
+
+// Copies have the pings of the original, and all else that is in its HTTP2.
+func TestCopiesKeepHTTP2Config(t *testing.T) {
+	pings := http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: 2 * time.Second}
+	c := NewConnections(&http.Transport{HTTP2: &pings})
+	u := at(t, "https://h")
+	c.Abandon(u, c.For(u))
+	for name, copied := range map[string]*http.Transport{"of one request": c.Single(u), "of a host": c.For(u)} {
+		if copied == c.base || copied.HTTP2 == nil || copied.HTTP2.SendPingTimeout != pings.SendPingTimeout ||
+			copied.HTTP2.PingTimeout != pings.PingTimeout {
+			t.Errorf("the copy %s has %+v", name, copied.HTTP2)
+		}
+	}
+}
+
+// A dead HTTP/2 connection of a copy is found by the pings of the original.
+func TestCopiesPing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := httpfake.Serve(t, "h2c", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		srv.Base.HTTP2 = &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: 2 * time.Second}
+		c, req := NewConnections(srv.Base), srv.Request(t, "GET", nil)
+		c.Abandon(req.URL, c.For(req.URL))
+		time.AfterFunc(time.Minute, srv.Freeze)
+		start := time.Now()
+		_, err := c.For(req.URL).RoundTrip(req)
+		if took := time.Since(start); err == nil || took < time.Minute || took > time.Minute+4*time.Second {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
 }
 
 // A host leaves a pool once for all requests that fail in it, a host with HTTP/1

@@ -103,9 +103,10 @@ func (p *Pacer) noteNames() {
 	}
 }
 
-// Request returns the properties of a request on which the limits depend.
+// Request returns the properties of a request on which the limits depend. A request
+// without a URL, which net/http refuses, has none.
 func (p *Pacer) Request(req *http.Request) (r announced.Request) {
-	if !p.announcing.Load() {
+	if !p.announcing.Load() || req.URL == nil {
 		return r
 	}
 	r.Route = announced.RouteOf(req.Method, req.URL.Path)
