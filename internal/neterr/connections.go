@@ -4,6 +4,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -57,6 +59,19 @@ func NewConnections(t *http.Transport) *Connections {
 		c.http2, c.h2c = p.HTTP2(), p.UnencryptedHTTP2() && !p.HTTP1()
 	}
 	return c
+}
+
+// Traces reports whether t calls the hooks of net/http/httptrace for each connection.
+// A protocol of t.TLSNextProto may not, unless it is net/http's or golang.org/x/net's.
+func Traces(t *http.Transport) bool {
+	t.Clone() // sets t.TLSNextProto, as the first request would
+	for _, protocol := range t.TLSNextProto {
+		f := runtime.FuncForPC(reflect.ValueOf(protocol).Pointer())
+		if f == nil || !strings.HasPrefix(f.Name(), "net/http.") && !strings.HasPrefix(f.Name(), "golang.org/x/net/http2.") {
+			return false
+		}
+	}
+	return true
 }
 
 // clone returns a copy of base that shares no connections with it.
