@@ -67,8 +67,16 @@ func (c *call) mayHaveExecuted() bool {
 // neverSent reports whether an attempt that failed was not sent, or the server did
 // not process it.
 func (c *call) neverSent() bool {
+	return neterr.NeverSent(c.record.Err) || !c.config.untraced && c.own.Unsent() || c.proxyRefused()
+}
+
+// proxyRefused reports whether a proxy refused CONNECT. Its status is known by the
+// text of the error, which the cause of the caller's context and an error of the
+// request's body may have too.
+func (c *call) proxyRefused() bool {
 	_, refused := neterr.ProxyStatus(c.record.Err)
-	return neterr.NeverSent(c.record.Err) || c.own.Unsent() || refused && !c.config.foreign
+	return refused && !c.config.foreign && secure(c.req) && !c.own.Connected() &&
+		c.caller.Ended() == nil && c.body.Err() == nil
 }
 
 // classOf returns the class by the policy. If the policy makes no sense, it

@@ -72,7 +72,8 @@ type config struct {
 	base  http.RoundTripper
 	conns *neterr.Connections // of base; nil if retries may use any of them
 
-	foreign bool // base is not an http.Transport
+	foreign  bool // base is not an http.Transport
+	untraced bool // base is one that may send requests without calling the hooks of httptrace
 
 	mode     Mode
 	revision Revision
@@ -166,7 +167,7 @@ func (t *Transport) newConfig() *config {
 	if ok && !t.KeepConnections {
 		c.conns = neterr.NewConnections(pooled)
 	}
-	c.foreign = !ok
+	c.foreign, c.untraced = !ok, ok && !neterr.Traces(pooled)
 	c.setDelays(t)
 	c.setBuckets(t)
 	c.fastPathAllowed = !c.ownRequest && c.policy.isDefault() && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&

@@ -329,7 +329,9 @@ func statusClass(status int) Class {
 // request. A nil policy means DefaultPolicy.
 //
 // To know whether a POST or PATCH to an https URL was sent, the Transport traces its
-// connection, which costs a few allocations.
+// connection, which costs a few allocations. A Base that tries one transport after
+// another must call the hooks of [net/http/httptrace] for each, as net/http does: if
+// only those that found no connection call them, the request counts as never sent.
 func IdempotentOnly(policy Policy) Policy {
 	if policy == nil {
 		return idempotentOnly

@@ -2,10 +2,13 @@ package awsretry_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"example.com/awsretry"
@@ -120,5 +123,66 @@ func TestIdempotentOnly(t *testing.T) {
 	over := awsretry.IdempotentOnly(func(*awsretry.Attempt) awsretry.Class { return awsretry.Timeout })
 	if got := over(&awsretry.Attempt{Request: &http.Request{Method: "POST"}, Response: ok}); got != awsretry.Permanent {
 		t.Errorf("over a policy of one's own: %v", got)
+	}
+}
+
+// The cause of a cancel may have the text of a status, as a proxy's answer has.
+func TestCauseIsNoProxyStatus(t *testing.T) {
+	received := make(chan struct{})
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(received)
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-received
+		cancel(errors.New(http.StatusText(http.StatusConflict)))
+	}()
+	var seen awsretry.Attempt
+	rt := &awsretry.Transport{Base: server.Client().Transport, Observe: func(a awsretry.Attempt) { seen = a }}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = rt.RoundTrip(req)
+	var failed *awsretry.Error
+	if !errors.As(err, &failed) || !failed.MaybeExecuted || seen.NeverSent {
+		t.Errorf("%v: %+v, NeverSent %v; the request was sent", err, failed, seen.NeverSent)
+	}
+}
+
+// A lossy is a protocol of TLSNextProto that does not call the hooks of httptrace.
+type lossy struct{ sent *atomic.Int32 }
+
+func (l lossy) RoundTrip(*http.Request) (*http.Response, error) {
+	l.sent.Add(1)
+	return nil, errors.New("the connection was lost")
+}
+
+func TestUntracedProtocolIsSent(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.TLS = &tls.Config{NextProtos: []string{"lossy"}}
+	server.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
+		"lossy": func(_ *http.Server, conn *tls.Conn, _ http.Handler) { io.Copy(io.Discard, conn) },
+	}
+	server.StartTLS()
+	defer server.Close()
+	var sent atomic.Int32
+	base := server.Client().Transport.(*http.Transport).Clone()
+	base.TLSClientConfig.NextProtos = []string{"lossy"}
+	base.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{
+		"lossy": func(string, *tls.Conn) http.RoundTripper { return lossy{&sent} },
+	}
+	rt := &awsretry.Transport{
+		Base: base, KeepConnections: true, Policy: awsretry.IdempotentOnly(nil),
+		Backoff: awsretry.Exponential{Initial: 1},
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rt.RoundTrip(req); err == nil || sent.Load() != 1 {
+		t.Errorf("%v; sent %d times, want once", err, sent.Load())
 	}
 }

@@ -58,7 +58,7 @@ func NewConnections(t *http.Transport) *Connections {
 	}
 	t.Clone() // sets t.TLSNextProto, as the first request would
 	h2 := t.TLSNextProto["h2"]
-	if h2 != nil && !ofNetHTTP(h2) {
+	if h2 != nil && !madeBy(h2, "net/http") {
 		return nil
 	}
 	c := &Connections{base: t, http2: h2 != nil, http1: make(map[hostKey]bool)}
@@ -68,10 +68,28 @@ func NewConnections(t *http.Transport) *Connections {
 	return c
 }
 
-// ofNetHTTP reports whether a function of TLSNextProto is net/http's own.
-func ofNetHTTP(upgrade func(string, *tls.Conn) http.RoundTripper) bool {
-	f := runtime.FuncForPC(reflect.ValueOf(upgrade).Pointer())
-	return f != nil && (strings.HasPrefix(f.Name(), "net/http.") || strings.HasPrefix(f.Name(), "net/http/"))
+// Traces reports whether t calls the hooks of net/http/httptrace for each connection.
+// A protocol of t.TLSNextProto may not, unless it is net/http's or golang.org/x/net's.
+func Traces(t *http.Transport) bool {
+	t.Clone() // sets t.TLSNextProto, as the first request would
+	for _, protocol := range t.TLSNextProto {
+		if !madeBy(protocol, "net/http", "golang.org/x/net/http2") {
+			return false
+		}
+	}
+	return true
+}
+
+// A protocol is a function of http.Transport.TLSNextProto.
+type protocol = func(authority string, conn *tls.Conn) http.RoundTripper
+
+// madeBy reports whether a protocol is of one of these packages, or of one in their
+// folders.
+func madeBy(p protocol, packages ...string) bool {
+	f := runtime.FuncForPC(reflect.ValueOf(p).Pointer())
+	return f != nil && slices.ContainsFunc(packages, func(name string) bool {
+		return strings.HasPrefix(f.Name(), name+".") || strings.HasPrefix(f.Name(), name+"/")
+	})
 }
 
 // clone returns a copy of base that shares no connections with it. It has the

@@ -218,3 +218,19 @@ func TestCloseIdleConnectionsReachesEveryCopy(t *testing.T) {
 		})
 	}
 }
+
+func TestTraces(t *testing.T) {
+	foreign := func(string, *tls.Conn) http.RoundTripper { return nil }
+	for _, tt := range []struct {
+		transport *http.Transport
+		want      bool
+	}{
+		{&http.Transport{}, true},
+		{&http.Transport{ForceAttemptHTTP2: true}, true},
+		{&http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{"h2": foreign}}, false},
+	} {
+		if got := Traces(tt.transport); got != tt.want {
+			t.Errorf("%v: %v, want %v", tt.transport.TLSNextProto, got, tt.want)
+		}
+	}
+}

@@ -160,8 +160,9 @@ func (s *stream) rewind(ctx context.Context, old io.Closer, timeout time.Duratio
 		return nil
 	}
 	checked = true
-	current := s.inProgress()
+	current, toClose := s.beginCheck(opened)
 	go s.check(opened)
+	_ = closeNow(toClose)
 	waitFor(ctx, current, timeout)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,11 +175,49 @@ func (s *stream) rewind(ctx context.Context, old io.Closer, timeout time.Duratio
 	return nil
 }
 
+// beginCheck makes body the caller's reader, so that it is closed as that one is if
+// its Read hangs after the call. It returns the rewind in progress, and what must be
+// closed if the call has ended, or nil.
+func (s *stream) beginCheck(body io.ReadCloser) (current *reading, toClose io.Closer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ReadCloser, s.closed = body, false
+	s.enter()
+	if s.over {
+		toClose = s.claimClose()
+	}
+	return s.reading, toClose
+}
+
 // check ends a rewind. It is a goroutine, because a Read of body may hang.
-func (s *stream) check(body io.ReadCloser) {
+func (s *stream) check(body io.Reader) {
 	err := s.compare(body)
 	defer func() { _ = recover() }() // a panic here would end the process
-	_ = closeNow(s.endRewind(body, err))
+	_ = closeNow(s.endCheck(err))
+}
+
+// endCheck is endRewind after beginCheck.
+func (s *stream) endCheck(err error) (toClose io.Closer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	toClose = s.leave()
+	switch {
+	case err != nil:
+		s.lost, s.end, s.fault = true, err, err
+	case !s.over:
+		s.renew()
+	}
+	if toClose == nil && (err != nil || s.over) {
+		toClose = s.claimClose()
+	}
+	s.endReading()
+	return toClose
+}
+
+// renew begins with the reader that the rewind took. It requires that s.mu is held.
+func (s *stream) renew() {
+	s.cut, s.end, s.panic = false, nil, nil
+	s.passing.rewind()
 }
 
 // compare reads as much of body as is kept. It returns an error if the bytes differ.
@@ -220,9 +259,8 @@ func (s *stream) endRewind(body io.ReadCloser, err error) (toClose io.Closer) {
 	case s.over:
 		toClose = body
 	default:
-		s.ReadCloser, s.closed, s.cut = body, false, false
-		s.end, s.panic = nil, nil
-		s.passing.rewind()
+		s.ReadCloser, s.closed = body, false
+		s.renew()
 	}
 	s.endReading()
 	return toClose

@@ -169,3 +169,41 @@ func TestReaderOfGetBodyFails(t *testing.T) {
 	b.Release(true)
 	r.wantLog(t, "get", "read", "has read", "close")
 }
+
+// A body from GetBody may hang while it is compared with what was kept.
+func TestGetBodyHangsAfterCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan struct{})
+		opened := httpfake.NewBody(httpfake.ReadFunc(func([]byte) (int, error) { <-ended; return 0, io.EOF }))
+		req := httpfake.Request(t, t.Context(), "PUT", httpfake.NewBody(strings.NewReader("hello, world")))
+		req.GetBody, req.ContentLength = func() (io.ReadCloser, error) { return closing{opened, ended}, nil }, 12
+		b, out := shared(req, 5, false)
+		wantRest(t, out.Body, "hello, world")
+		out.Body.Close()
+		if _, ok := b.Freeze(t.Context(), time.Second); ok {
+			t.Error("frozen")
+		}
+		b.Release(true)
+		time.Sleep(hangTime)
+		synctest.Wait()
+		if opened.Closes() != 1 {
+			t.Errorf("closed %d times, want once", opened.Closes())
+		}
+		select {
+		case <-ended:
+		default:
+			close(ended)
+		}
+	})
+}
+
+// A closing is a body whose Close ends its Reads.
+type closing struct {
+	*httpfake.Body
+	ended chan struct{}
+}
+
+func (c closing) Close() error {
+	close(c.ended)
+	return c.Body.Close()
+}

@@ -92,6 +92,10 @@ func (c *Context) Unsent() bool {
 	return c != nil && c.connection != nil && c.connection.asked.Load() && !c.connection.got.Load()
 }
 
+// Connected reports whether Base got a connection to send the request over. It is
+// false if the connection is not traced, and may be called on a nil Context.
+func (c *Context) Connected() bool { return c != nil && c.connection != nil && c.connection.got.Load() }
+
 // Copy returns a shallow copy of req with the context c. The copy is a part of c,
 // so Copy costs no allocation, and may be called once.
 func (c *Context) Copy(req *http.Request) *http.Request {

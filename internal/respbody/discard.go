@@ -38,9 +38,10 @@ type Discarded struct {
 // and for its Close. Finish limits how long the rest is read.
 func Discard(resp *http.Response, reuse bool, end func()) *Discarded {
 	ahead := Of(resp.Body)
-	var busy bool // a Read is in progress
+	var busy bool   // a Read is in progress
+	var read []byte // ahead
 	if ahead != nil {
-		ahead.Stop()
+		read = ahead.Stop()
 		busy, end = !ahead.Ended(), ahead.cancel
 	}
 	if resp.Body == http.NoBody || ahead != nil && !busy && ahead.end == io.EOF {
@@ -48,7 +49,7 @@ func Discard(resp *http.Response, reuse bool, end func()) *Discarded {
 		return nil
 	}
 	rest := reuse && !busy && (ahead == nil || ahead.end == nil)
-	if resp.Uncompressed && (ahead == nil || len(ahead.buf) == 0) {
+	if resp.Uncompressed && len(read) == 0 {
 		rest = false // net/http's Close waits for a Read of the beginning of a gzip body
 	}
 	d := &Discarded{

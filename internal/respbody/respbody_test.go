@@ -227,3 +227,18 @@ func TestEndDuringResume(t *testing.T) {
 		}
 	}
 }
+
+// The race detector finds what Discard reads beside a Read in progress.
+func TestDiscardUncompressedDuringRead(t *testing.T) {
+	for range 200 {
+		arrives := make(chan struct{})
+		src := httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
+			<-arrives
+			return copy(p, "late"), io.EOF
+		}))
+		resp, _ := Read(&http.Response{Body: src, ContentLength: -1, Uncompressed: true}, 100, nil, func() {})
+		go close(arrives)
+		Discard(resp, true, nil).Finish(t.Context(), time.Minute)
+		wantClosed(t, src)
+	}
+}
