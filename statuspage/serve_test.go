@@ -71,7 +71,8 @@ func TestFormats(t *testing.T) {
 		"/?format=xml":                   "",
 		"/?format=%1b%5b31m%3Cscript%3E": "",
 	} {
-		w := get(t, page, url)
+		w := httptest.NewRecorder()
+		page.ServeHTTP(w, httptest.NewRequest("GET", url, nil))
 		got := w.Header().Get("Content-Type")
 		if want == "" {
 			if w.Code != 400 || got != "text/plain; charset=utf-8" || strings.Contains(w.Body.String(), "\x1b") ||
