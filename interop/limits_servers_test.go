@@ -26,7 +26,9 @@ const (
 // Servers announce what is left of their limits, each in its own way. Callers
 // that never rest are hardly throttled, and use the quota.
 func TestAnnouncedLimits(t *testing.T) {
-	kit.TakesLong(t)
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	t.Parallel()
 	announcing := awsretry.RateLimitConfig{Limits: awsretry.ReadLimits}
 	node := startNodeLimiters(t)

@@ -2,17 +2,14 @@ package statuspage
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"mime"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -39,31 +36,25 @@ var policy = func() string {
 }()
 
 // ServeHTTP implements http.Handler for GET and HEAD. It responds with JSON if
-// the query has format=json, or the client prefers JSON to HTML. With
-// refresh=off the page does not refresh itself.
+// the query has format=json. With refresh=off the page does not refresh itself.
 func (p *Page) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Vary", "Accept")
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
 		h.Set("Allow", "GET, HEAD")
 		http.Error(w, "the method must be GET or HEAD", http.StatusMethodNotAllowed)
 		return
 	}
 	query := req.URL.Query()
-	format := query.Get("format")
-	if format == "" && prefersJSON(req.Header.Values("Accept")) {
-		format = "json"
-	}
 	var (
 		body bytes.Buffer
 		err  error
 	)
 	report := newReport(p, time.Now())
-	switch format {
+	switch format := query.Get("format"); format {
 	case "json":
 		h.Set("Content-Type", "application/json")
 		encoder := json.NewEncoder(&body)
@@ -84,27 +75,4 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method == http.MethodGet {
 		_, _ = body.WriteTo(w) // fails if the client has gone
 	}
-}
-
-// prefersJSON reports whether Accept headers give JSON a higher quality than
-// HTML.
-func prefersJSON(accept []string) bool {
-	var html, json float64
-	for _, item := range strings.Split(strings.Join(accept, ","), ",") {
-		name, params, err := mime.ParseMediaType(item)
-		if err != nil {
-			continue
-		}
-		q, err := strconv.ParseFloat(cmp.Or(params["q"], "1"), 64)
-		if err != nil {
-			continue
-		}
-		switch name {
-		case "text/html", "text/*", "application/xhtml+xml":
-			html = max(html, q)
-		case "application/json":
-			json = max(json, q)
-		}
-	}
-	return json > html
 }

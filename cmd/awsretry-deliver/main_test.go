@@ -39,5 +39,5 @@ func TestTablesFit(t *testing.T) {
 		`{"healthyRetryPolicy": {"numRetries": 10, "minDelayTarget": 5, "maxDelayTarget": 260}}`)
 	clitest.CheckWidths(t, program, nil, func(line string) bool {
 		return !strings.HasPrefix(line, "10 retries") && !strings.Contains(line, "policy.json")
-	}, "schedule", "--compare", policy)
+	}, "schedule", policy)
 }

@@ -19,14 +19,13 @@ func run(t *testing.T, shell clitest.Shell, args ...string) clitest.Result {
 func TestHelp(t *testing.T) {
 	clitest.CheckHelp(t, program)
 	for args, want := range map[string][]string{
-		"":       {"awsretry get", "awsretry config", "awsretry demo", "simulate ", "version"},
+		"":       {"awsretry get", "awsretry config", "awsretry demo", "simulate "},
 		"--help": {"\nCommands:\n", "  completion "},
 		"get --help": {"\n  22   the response is an HTTP error", "\nRequest:\n", "\nRetries:\n", "--max-attempts N",
 			"\nExamples:\n"},
 		"config --help":   {"AWS_CONFIG_FILE", "--profile PROFILE"},
 		"demo -h":         {"loopback", "--duration TIME"},
 		"simulate --help": {"--seed NUMBER", "--clients N", "broken-bodies, brownout, fleet, herd"},
-		"version":         {"awsretry " + cli.Version() + " go1."},
 		"--version":       {"awsretry " + cli.Version() + "\n"},
 	} {
 		got := run(t, clitest.Shell{}, strings.Fields(args)...)
@@ -46,14 +45,12 @@ func TestUnknownCommand(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	config := clitest.File(t, "config", "[default]\n[profile busy]\nretry_mode = legacy\n")
-	shell := clitest.Shell{Env: map[string]string{"AWS_CONFIG_FILE": config}}
-	shell.Transcript(t, "completion.txt", nil, program.Commands...)
+	clitest.Shell{}.Transcript(t, "completion.txt", nil, program.Commands...)
 }
 
 func TestFullDisk(t *testing.T) {
 	for _, args := range []string{
-		"version", "config", "config --json", "demo", "get " + clitest.Start(t, clitest.Fine).URL,
+		"config", "config --json", "demo", "get " + clitest.Start(t, clitest.Fine).URL,
 	} {
 		got := run(t, clitest.Shell{Out: clitest.FullDisk{}}, strings.Fields(args)...)
 		got.Check(t, cli.Failure, "", "no space left")
@@ -77,7 +74,7 @@ func TestJSON(t *testing.T) {
 	clitest.CheckJSON(t, "awsretry get", got.Err, string(resumed), failed.Err)
 	clitest.CheckJSON(t, "awsretry config", run(t, clitest.Shell{}, "config", "--json").Out)
 	simulated := run(t, clitest.Shell{}, strings.Fields(
-		"simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,adaptive --json")...)
+		"simulate outage --set clients.rate=20 --clients 4 --duration 1m40s --settings none,adaptive --json")...)
 	clitest.CheckJSON(t, "awsretry simulate", simulated.Out)
 }
 
@@ -90,7 +87,7 @@ func TestTablesFit(t *testing.T) {
 	}, "get", "--base-delay", "1ms", clitest.Start(t, clitest.Unavailable).URL)
 	clitest.CheckWidths(t, program, env, func(line string) bool {
 		return !strings.Contains(line, ":") && !strings.Contains(line, "seed")
-	}, strings.Fields("simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,standard")...)
+	}, strings.Fields("simulate outage --set clients.rate=20 --clients 4 --duration 1m40s --settings none,standard")...)
 
 	unlimited, narrow := run(t, clitest.Shell{}, "config"), run(t, clitest.Shell{Width: 30}, "config")
 	if narrow != unlimited {

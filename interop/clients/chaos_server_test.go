@@ -78,7 +78,7 @@ func (s *chaosServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case dice < 9:
 		s.fail(w, http.StatusBadGateway, "", 2000)
 	case dice < 12:
-		kit.HangUp(w, r)
+		hangUp(w, r)
 	case dice < 14:
 		w.Header().Set("Retry-After", "0")
 		s.fail(w, http.StatusTooManyRequests, "", 10)

@@ -2,7 +2,9 @@ package clients
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -137,7 +139,7 @@ func githubCases() []clientCase {
 		handle(w, r)
 	}
 	limited := func(fits func(reset time.Time) bool) func(error) bool {
-		return kit.IsError(func(e *github.RateLimitError) bool { return fits(e.Rate.Reset.Time) })
+		return isError(func(e *github.RateLimitError) bool { return fits(e.Rate.Reset.Time) })
 	}
 	const secondary = `{"message": "You have exceeded a secondary rate limit.", "documentation_url": ` +
 		`"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`
@@ -178,9 +180,9 @@ func openaiCases() []clientCase {
 	const limit, quota = "rate_limit_exceeded", "insufficient_quota"
 	return []clientCase{
 		{"rate limit", call, script{fail(429, limit, "Retry-After", "1", "Retry-After-Ms", "1000"), completion}, 2, nil},
-		{"no response", call, script{kit.HangUp, kit.HangUp, completion}, 3, nil},
+		{"no response", call, script{hangUp, hangUp, completion}, 3, nil},
 		{"used-up quota", call, script{fail(429, quota, "X-Should-Retry", "false")}, 1,
-			kit.IsError(func(e *openai.Error) bool { return e.Code == quota })},
+			isError(func(e *openai.Error) bool { return e.Code == quota })},
 	}
 }
 
@@ -198,12 +200,33 @@ func stripeCases() []clientCase {
 	paid := kit.Respond(200, `{"id": "pi_1", "object": "payment_intent", "amount": 500}`)
 	fail := failing(`{"error": {"type": "api_error", "code": %q, "message": "…"}}`)
 	isCode := func(code stripe.ErrorCode) func(error) bool {
-		return kit.IsError(func(e *stripe.Error) bool { return e.Code == code })
+		return isError(func(e *stripe.Error) bool { return e.Code == code })
 	}
 	const locked, declined = "lock_timeout", "card_declined"
 	return []clientCase{
 		{"locked object", pay, script{fail(409, locked), paid}, 2, nil},
-		{"no response", pay, script{kit.HangUp, paid}, 2, nil},
+		{"no response", pay, script{hangUp, paid}, 2, nil},
 		{"declined card", pay, script{fail(402, declined)}, 1, isCode(declined)},
+	}
+}
+
+// hangUp resets the connection instead of responding. What is not sent yet is
+// lost.
+func hangUp(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	conn.Close()
+}
+
+// isError reports whether an error is an E that fits.
+func isError[E error](fits func(E) bool) func(error) bool {
+	return func(err error) bool {
+		var e E
+		return errors.As(err, &e) && fits(e)
 	}
 }

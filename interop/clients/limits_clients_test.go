@@ -62,7 +62,7 @@ func TestGithubAwaitsLimits(t *testing.T) {
 				kit.InParallel(calls, 4, func(n int) { _, _, errs[n] = gh.Repositories.Get(tt.ctx, "octo", "hello") })
 				took := time.Since(start)
 
-				refused := kit.IsError(func(e *github.RateLimitError) bool { return e.Rate.Remaining == 0 })
+				refused := isError(func(e *github.RateLimitError) bool { return e.Rate.Remaining == 0 })
 				if failed := slices.ContainsFunc(errs, refused); failed != tt.fails {
 					t.Errorf("the calls return %v", errs)
 				}

@@ -111,10 +111,10 @@ func (s *faultyService) serve(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, f)
 	case faultReset:
 		io.CopyN(io.Discard, r.Body, 1000)
-		kit.HangUp(w, r)
+		hangUp(w, r)
 	case faultLost:
 		s.next.ServeHTTP(httptest.NewRecorder(), r)
-		kit.HangUp(w, r)
+		hangUp(w, r)
 	case faultBare:
 		io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/html")

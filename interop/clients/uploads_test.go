@@ -112,7 +112,7 @@ func TestUploads(t *testing.T) {
 				}
 				w.WriteHeader(http.StatusServiceUnavailable)
 			},
-			"reset": kit.HangUp,
+			"reset": hangUp,
 			"hang":  func(_ http.ResponseWriter, r *http.Request) { kit.Pause(r.Context(), time.Second) },
 		} {
 			if name == "hang" && u.size > 4<<20 { // a whole one could take longer than the time-out

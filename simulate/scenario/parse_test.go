@@ -249,19 +249,14 @@ func TestLabel(t *testing.T) {
 	}
 }
 
-// Every name and every option that a shell completes is a setting.
-func TestSettingNames(t *testing.T) {
-	for _, name := range SettingNames() {
-		if _, err := ParseSetting(strings.TrimSuffix(name, "=")); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, option := range SettingOptions() {
-		use := UseFleet
-		if option == "+share" {
-			use = UseStandard
-		}
-		if _, err := ParseSetting(use + option); err != nil {
+// Every option that the help of awsretry simulate names is one.
+func TestSettingOptions(t *testing.T) {
+	for option, use := range map[string]string{
+		"share": UseStandard, "limits": UseAdaptive, "long_poll": UseFleet, "share_retry_after": UseFleet,
+		"no_spread": UseRevision2026, "resume": UseStandard, "quota=" + QuotaDocuments: UseStandard,
+		"quota=" + QuotaSDK: UseFleet, "quota=" + Quota2026: UseAdaptive, "quota=" + QuotaNone: UseStandard,
+	} {
+		if _, err := ParseSetting(use + "+" + option); err != nil {
 			t.Error(err)
 		}
 	}

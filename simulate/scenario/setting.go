@@ -139,27 +139,11 @@ func DefaultSettings() []Setting {
 	}
 }
 
-// SettingNames returns the short forms of the settings, without options. delivery=
-// and profile= need a name after them.
-func SettingNames() []string {
-	return append(slices.Clone(settingUses),
-		UseAdaptive+"=scaled", UseFleet+"=scaled", UseDelivery+"="+AWSManaged, UseDelivery+"="+CustomerManaged,
-		UseDelivery+"=", UseProfile+"=")
-}
-
-// SettingOptions returns what may follow standard, adaptive, fleet and
-// revision2026 in a short form.
-func SettingOptions() []string {
-	return []string{
-		"+share", "+limits", "+long_poll", "+share_retry_after", "+no_spread", "+resume",
-		"+quota=" + QuotaDocuments, "+quota=" + QuotaSDK, "+quota=" + Quota2026, "+quota=" + QuotaNone,
-	}
-}
-
 // ParseSetting parses the short form of a setting: what it uses and, for adaptive,
 // fleet, delivery and profile, an equals sign and a value. Examples are standard,
-// adaptive=scaled, delivery=policy.json and profile=ci. [SettingOptions] may follow
-// standard, adaptive, fleet and revision2026.
+// adaptive=scaled, delivery=policy.json and profile=ci. After standard, adaptive,
+// fleet and revision2026, +quota=NAME and the names of the fields that are bool may
+// follow, as in standard+share.
 func ParseSetting(text string) (Setting, error) {
 	s, err := parseSetting(text)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command lint runs the analyzers of go vet, staticcheck, errcheck, nilerr,
-// unparam and layers over the packages of a module, and loads each package once
-// for all of them. A finding that is not a fault is silenced by a line above it, such as
+// Command lint runs the analyzers of go vet, staticcheck, errcheck, nilerr and
+// unparam over the packages of a module, and loads each package once for all of
+// them. A finding that is not a fault is silenced by a line above it, such as
 //
 //	//lint:ignore nilerr why
 package main
@@ -49,7 +49,7 @@ func main() {
 	cmd.AddAnalyzers(stylecheck.Analyzers...)
 	cmd.AddAnalyzers(unused.Analyzer)
 	cmd.AddBareAnalyzers(vet.Suite...)
-	cmd.AddBareAnalyzers(unchecked, nilerr.Analyzer, unparam, layers)
+	cmd.AddBareAnalyzers(unchecked, nilerr.Analyzer, unparam)
 	cmd.ParseFlags(append([]string{"-checks=all"}, os.Args[1:]...))
 	cmd.Run()
 }

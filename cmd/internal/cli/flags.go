@@ -69,20 +69,11 @@ func (n *Number) Set(s string) error {
 // Its Value is "" if the flag is not given.
 type Word struct {
 	Value    string
-	Kind     string          // for the help: FILE, NAME
-	Required bool            // has no default
-	Among    func() []string // what shells complete; nil: nothing
+	Kind     string // for the help: FILE, NAME
+	Required bool   // has no default
 }
 
 func (w *Word) String() string { return w.Value }
-
-// Complete implements Completer.
-func (w *Word) Complete(string) []string {
-	if w.Among == nil {
-		return nil
-	}
-	return w.Among()
-}
 
 // Type implements pflag.Value.
 func (w *Word) Type() string { return w.Kind }
@@ -107,9 +98,6 @@ type Choice struct {
 }
 
 func (c *Choice) String() string { return c.Value }
-
-// Complete implements Completer.
-func (c *Choice) Complete(string) []string { return c.Allowed }
 
 // Type implements pflag.Value.
 func (c *Choice) Type() string { return cmp.Or(c.Kind, strings.Join(c.Allowed, "|")) }

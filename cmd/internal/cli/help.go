@@ -153,35 +153,6 @@ func (h *helpPage) statuses(cmd *cobra.Command) {
 	}
 }
 
-// helpCommand returns the command help. Unlike cobra's, it ends with an error if
-// there is no such command.
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Print the help of a command",
-		Long:  "Prints the help of a command, as COMMAND --help does.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			of, rest, err := cmd.Root().Find(args)
-			if err != nil {
-				return err
-			}
-			if err := noSuchCommand(of, rest); err != nil {
-				return err
-			}
-			return of.Help()
-		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			var names []string
-			if of, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
-				for _, c := range of.Commands() {
-					names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
-	}
-}
-
 // Parent makes cmd a command that only has others, and prints its help if none
 // of them is given.
 func Parent(cmd *cobra.Command) *cobra.Command {

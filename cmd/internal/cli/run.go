@@ -85,15 +85,12 @@ func (p Program) Root(s term.Streams) *cobra.Command {
 	root.SetErr(s.Err)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { printHelp(cmd, s) })
-	root.SetHelpCommand(helpCommand())
 	for _, newCommand := range p.Commands {
 		root.AddCommand(newCommand(s))
 	}
-	root.AddCommand(p.version())
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		Parent(completion)
 	}
-	completeFlags(root)
 	return root
 }

@@ -23,8 +23,7 @@ var (
 	Unavailable = Reply{Status: 503, Body: `<Error><Code>ServiceUnavailable</Code></Error>`}
 	Throttling  = Reply{400, map[string]string{"X-Amzn-Requestid": "id-17"},
 		`{"__type":"com.amazon#ThrottlingException"}`}
-	Invalid   = Reply{400, map[string]string{"X-Amzn-Requestid": "id-18"}, `{"__type":"ValidationException"}`}
-	Forbidden = Reply{Status: 403, Body: `{"__type":"AccessDeniedException"}`}
+	Invalid = Reply{400, map[string]string{"X-Amzn-Requestid": "id-18"}, `{"__type":"ValidationException"}`}
 )
 
 // A Service sends its replies in order, and the last one to every request after

@@ -6,7 +6,6 @@ package kit
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -22,15 +21,6 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/wait"
 )
-
-// TakesLong skips a test that takes more than five seconds with -short. make
-// check runs it.
-func TakesLong(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("takes long")
-	}
-}
 
 // Must returns a function that returns a value, and ends the test if there is an
 // error: kit.Must[string](t)(f()).
@@ -85,14 +75,6 @@ func Text(resp *http.Response, err error) (string, error) {
 func HostOf(t testing.TB, address string) string {
 	t.Helper()
 	return Must[*url.URL](t)(url.Parse(address)).Host
-}
-
-// IsError reports whether an error is an E that fits.
-func IsError[E error](fits func(E) bool) func(error) bool {
-	return func(err error) bool {
-		var e E
-		return errors.As(err, &e) && fits(e)
-	}
 }
 
 // StreamOf returns a reader whose content net/http cannot read twice.

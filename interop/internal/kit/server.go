@@ -3,7 +3,6 @@ package kit
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -25,19 +24,6 @@ func Respond(status int, body string, header ...string) http.HandlerFunc {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
 	}
-}
-
-// HangUp resets the connection instead of responding. What is not sent yet is
-// lost.
-func HangUp(w http.ResponseWriter, _ *http.Request) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	conn.Close()
 }
 
 // A Sent has what must be the same in every attempt.

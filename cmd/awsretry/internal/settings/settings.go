@@ -33,15 +33,21 @@ type Flags struct {
 
 const defaultMaxDelay = 20 * time.Second // of awsretry.Exponential
 
+// RegisterProfile adds the flag --profile to set.
+func RegisterProfile(set *pflag.FlagSet, profile *cli.Word) {
+	profile.Kind = "PROFILE"
+	set.Var(profile, "profile", "the profile of the shared config file, in place of AWS_PROFILE")
+}
+
 // Register adds the flags to set.
-func (f *Flags) Register(set *pflag.FlagSet, getenv func(string) string) {
+func (f *Flags) Register(set *pflag.FlagSet) {
 	f.mode.Allowed = []string{"standard", "adaptive", "legacy"}
 	f.revision.Allowed = []string{"classic", "2026"}
 	f.pacing.Allowed = []string{awsretry.CubicPacing.String(), awsretry.ScaledPacing.String()}
 	f.jitter.Allowed = []string{"full", "equal", "none"}
 	f.maxAttempts = cli.Number{Least: 1, Note: " (1: never retry)"}
 
-	RegisterProfile(set, &f.profile, getenv)
+	RegisterProfile(set, &f.profile)
 	set.Var(&f.mode, "mode", "retry mode, in place of AWS_RETRY_MODE")
 	set.Var(&f.maxAttempts, "max-attempts", "attempts in all, in place of AWS_MAX_ATTEMPTS (1: never retry)")
 	set.Var(&f.revision, "revision", "the rules of the AWS SDKs before 2026, or since")

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +43,7 @@ func TestFields(t *testing.T) {
 		t.Run(c.args, func(t *testing.T) {
 			var f Flags
 			set := pflag.NewFlagSet("", pflag.ContinueOnError)
-			f.Register(set, os.Getenv)
+			f.Register(set)
 			if err := set.Parse(strings.Fields(c.args)); err != nil {
 				t.Fatal(err)
 			}

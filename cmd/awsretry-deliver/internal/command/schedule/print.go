@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"example.com/awsretry/cmd/internal/printer"
@@ -19,10 +18,8 @@ func (p *plan) print(r *printer.Printer, name string) {
 	switch {
 	case p.Retries == 0:
 		r.Say("One attempt, no retries")
-	case len(p.Schedules) > 1:
-		r.Say("%s, by each backoff function (the policy's is %s)", retries, p.Policy.HealthyRetryPolicy.BackoffFunction)
 	default:
-		r.Say("%s, %s of pauses without jitter", retries, sum(p.Schedules[0].Total))
+		r.Say("%s, %s of pauses without jitter", retries, sum(p.Total))
 	}
 	if t := p.Policy.ThrottlePolicy; t != nil && t.MaxReceivesPerSecond != nil {
 		r.Say("At most %s a second", printer.Plural(*t.MaxReceivesPerSecond, "attempt", ""))
@@ -44,59 +41,28 @@ func sum(seconds float64) string {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond).String()
 }
 
-// table prints the pauses, and the time that has passed after each or, of several
-// functions, in all.
+// table prints the pauses, and the time that has passed after each.
 func (p *plan) table(r *printer.Printer) {
-	all := p.Schedules
-	single, decimals := len(all) == 1, 0
-	columns := []term.Column{{Title: "RETRY", Right: true}, {Title: "PHASE", Spare: 1}}
-	for _, s := range all {
-		columns = append(columns, term.Column{Title: strings.ToUpper(string(s.Function)), Right: true})
-		if slices.ContainsFunc(s.Pauses, func(p pause) bool { return p.Seconds != math.Trunc(p.Seconds) }) {
-			decimals = 3
-		}
-	}
-	if single {
-		columns[2].Title = "PAUSE"
-		columns = append(columns, term.Column{Title: "TOTAL", Right: true})
+	decimals := 0
+	if slices.ContainsFunc(p.Pauses, func(p pause) bool { return p.Seconds != math.Trunc(p.Seconds) }) {
+		decimals = 3
 	}
 	var rows [][]string
-	for k, line := range all[0].Pauses {
-		row, times := []string{strconv.Itoa(line.First), line.Phase}, ""
+	for _, line := range p.Pauses {
+		retries, times := strconv.Itoa(line.First), ""
 		if line.Last > line.First {
-			row[0] += "–" + strconv.Itoa(line.Last)
+			retries += "–" + strconv.Itoa(line.Last)
 			times = fmt.Sprintf("%d × ", line.Last-line.First+1)
 		}
-		for _, s := range all {
-			cell := fmt.Sprintf("%.*fs", decimals, s.Pauses[k].Seconds)
-			if !single && s.Function == p.Policy.HealthyRetryPolicy.BackoffFunction {
-				cell = r.Palette.Bold(cell)
-			}
-			row = append(row, times+cell)
-		}
-		if single {
-			row = append(row, sum(line.Total))
-		}
-		rows = append(rows, row)
+		rows = append(rows, []string{retries, line.Phase, fmt.Sprintf("%s%.*fs", times, decimals, line.Seconds), sum(line.Total)})
 	}
-	totals, refused := []string{"", "total"}, ""
-	for _, s := range all {
-		color := r.Palette.Bold
-		if !s.Allowed {
-			color = r.Palette.Bad
-			refused += color("Amazon SNS refuses the policy with "+s.Function+": the sum of the pauses must be at most 3600 s") + "\n"
-		}
-		totals = append(totals, color(sum(s.Total)))
+	r.Table.Columns = []term.Column{
+		{Title: "RETRY", Right: true}, {Title: "PHASE", Spare: 1}, {Title: "PAUSE", Right: true}, {Title: "TOTAL", Right: true},
 	}
-	if !single {
-		rows = append(rows, totals)
-	}
-	r.Table.Columns = columns
 	r.Say("")
 	r.Table.Fit(slices.Values(rows))
 	r.Header()
 	for _, row := range rows {
 		r.Table.Row(row...)
 	}
-	fmt.Fprint(r.Out, refused)
 }

@@ -17,20 +17,20 @@ import (
 
 // New returns the command.
 func New(s term.Streams) *cobra.Command {
-	var compare, asJSON bool
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "schedule [flags] POLICY.json",
 		Short: "Print when a delivery policy retries",
 		Long: `Prints every pause of an Amazon SNS delivery policy, without its jitter of up to a tenth.
 POLICY.json is of a subscription or of a topic; - is standard input.`,
-		Example: `  awsretry-deliver schedule --compare policy.json`,
+		Example: `  awsretry-deliver schedule policy.json`,
 		Args:    cli.Exactly("POLICY.json"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := policyfile.Read(args[0], s.In)
 			if err != nil {
 				return cli.Failed(err)
 			}
-			p := newPlan(file, compare)
+			p := newPlan(file)
 			if asJSON {
 				encoder := term.NewEncoder(s.Out)
 				encoder.SetIndent("", "  ")
@@ -41,26 +41,18 @@ POLICY.json is of a subscription or of a topic; - is standard input.`,
 			return cli.Failed(out.Out.Err)
 		},
 	}
-	cmd.Flags().BoolVar(&compare, "compare", false, "all four backoff functions side by side")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	return cmd
 }
 
-// A plan is when a policy retries, by its own backoff function or by each of the
-// four.
+// A plan is when a policy retries.
 type plan struct {
-	Policy    *delivery.Policy `json:"policy"`
-	Raw       bool             `json:"raw_delivery_only"`
-	Retries   int              `json:"retries"`
-	Attempts  int              `json:"attempts"`
-	Schedules []schedule       `json:"schedules"`
-}
-
-type schedule struct {
-	Function delivery.BackoffFunction `json:"backoff_function"`
-	Allowed  bool                     `json:"allowed"` // by Amazon SNS
-	Total    float64                  `json:"total_seconds"`
-	Pauses   []pause                  `json:"pauses"` // of all schedules for the same retries
+	Policy   *delivery.Policy `json:"policy"`
+	Raw      bool             `json:"raw_delivery_only"`
+	Retries  int              `json:"retries"`
+	Attempts int              `json:"attempts"`
+	Total    float64          `json:"total_seconds"`
+	Pauses   []pause          `json:"pauses"`
 }
 
 // A pause is that before a retry, or those before more than ten retries if they
@@ -73,43 +65,28 @@ type pause struct {
 	Total   float64 `json:"total_seconds"` // up to the last of them
 }
 
-func newPlan(file policyfile.File, compare bool) *plan {
+func newPlan(file policyfile.File) *plan {
 	retry := file.Policy.HealthyRetryPolicy
-	functions := []delivery.BackoffFunction{retry.BackoffFunction}
-	if compare {
-		functions = []delivery.BackoffFunction{delivery.Linear, delivery.Arithmetic, delivery.Geometric, delivery.Exponential}
-	}
-	p := &plan{Policy: file.Policy, Raw: file.Raw, Retries: *retry.NumRetries, Attempts: *retry.NumRetries + 1}
-	delays := make([][]time.Duration, p.Retries) // before each retry, by each function
-	for _, f := range functions {
-		policy, own := *file.Policy, *retry
-		own.BackoffFunction, policy.HealthyRetryPolicy = f, &own
-		p.Schedules = append(p.Schedules, schedule{Function: f, Allowed: policy.ValidateRaw() == nil, Pauses: []pause{}})
-		n := 0
-		for delay := range policy.Delays() {
-			delays[n] = append(delays[n], delay)
-			n++
-		}
+	p := &plan{
+		Policy: file.Policy, Raw: file.Raw, Retries: *retry.NumRetries, Attempts: *retry.NumRetries + 1, Pauses: []pause{},
 	}
 	immediate, pre, post := *retry.NumNoDelayRetries, *retry.NumMinDelayRetries, *retry.NumMaxDelayRetries
 	phases := slices.Concat(slices.Repeat([]string{"immediate"}, immediate), slices.Repeat([]string{"pre-backoff"}, pre),
 		slices.Repeat([]string{"backoff"}, p.Retries-immediate-pre-post), slices.Repeat([]string{"post-backoff"}, post))
-	sums := make([]time.Duration, len(functions))
+	delays := slices.Collect(file.Policy.Delays())
+	total := time.Duration(0)
 	for n := 0; n < p.Retries; {
 		last := n + 1
-		for last < p.Retries && phases[last] == phases[n] && slices.Equal(delays[last], delays[n]) {
+		for last < p.Retries && phases[last] == phases[n] && delays[last] == delays[n] {
 			last++
 		}
 		if last-n <= 10 {
 			last = n + 1
 		}
-		for i := range p.Schedules {
-			s, delay := &p.Schedules[i], delays[n][i]
-			sums[i] += time.Duration(last-n) * delay
-			s.Total = sums[i].Seconds()
-			s.Pauses = append(s.Pauses, pause{n + 1, last, phases[n], delay.Seconds(), s.Total})
-		}
+		total += time.Duration(last-n) * delays[n]
+		p.Pauses = append(p.Pauses, pause{n + 1, last, phases[n], delays[n].Seconds(), total.Seconds()})
 		n = last
 	}
+	p.Total = total.Seconds()
 	return p
 }

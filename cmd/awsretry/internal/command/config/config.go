@@ -53,7 +53,7 @@ leads to a warning.`,
 			return cli.Failed(writeTable(s, rows))
 		},
 	}
-	settings.RegisterProfile(cmd.Flags(), &profile, s.Getenv)
+	settings.RegisterProfile(cmd.Flags(), &profile)
 	cmd.Flags().BoolVar(&asJSON, "json", false,
 		"print a JSON object: for each setting its value and where it came from")
 	return cmd

@@ -65,14 +65,15 @@ serves them until Ctrl-C, but not longer than --duration. Other machines cannot 
 	return cmd
 }
 
-// A demo is one run of the demo. After an error it neither sends nor prints.
+// A demo is one run of the demo, and the writer of what it prints. After an error
+// it neither sends nor prints.
 type demo struct {
+	term.Streams
 	ctx                    context.Context
+	end                    context.CancelCauseFunc // ends ctx
 	palette                term.Palette
-	table                  term.Table // without columns: its lines end at the terminal's edge
 	server                 *server
 	base                   http.RoundTripper
-	err                    error // the first one
 	scenes, checks, failed int
 }
 
@@ -80,34 +81,41 @@ type demo struct {
 func show(ctx context.Context, s term.Streams, server *server, base http.RoundTripper) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // far more than it takes
 	defer cancel()
-	out := &term.ErrWriter{Writer: s.Out}
-	d := &demo{ctx: ctx, palette: term.NewPalette(s, s.Out), server: server, base: base,
-		table: term.Table{W: out, Width: s.TableWidth(s.Out)}}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	d := &demo{Streams: s, ctx: ctx, end: end, palette: term.NewPalette(s, s.Out), server: server, base: base}
 	start := time.Now()
 	d.say("A server on %s fails on purpose. Delays are shorter than the defaults, so that this ends soon.", server.address)
 	for _, scene := range []func(){d.savedRequest, d.badRequest, d.replayedBody, d.outage, d.throttledService} {
 		scene()
-		d.stop(out.Err)
 	}
-	if d.say(""); d.err == nil && d.failed > 0 {
+	d.say("")
+	if d.failed > 0 && ctx.Err() == nil {
 		return fmt.Errorf("%d of %d checks did not hold", d.failed, d.checks)
 	}
 	d.say("%s", d.palette.Bold(fmt.Sprintf("All %d checks hold, after %s.", d.checks, term.Duration(time.Since(start)))))
-	return d.err
+	return context.Cause(ctx)
 }
 
-// say prints text.
-func (d *demo) say(format string, args ...any) {
-	if d.err == nil {
-		fmt.Fprintf(d.table.W, format+"\n", args...)
+// Write prints p, unless the demo has ended.
+func (d *demo) Write(p []byte) (int, error) {
+	if d.ctx.Err() != nil {
+		return len(p), nil
 	}
+	n, err := d.Out.Write(p)
+	if err != nil {
+		d.end(err)
+	}
+	return n, err
 }
 
-// row prints a line of a table.
+// say prints a line.
+func (d *demo) say(format string, args ...any) { fmt.Fprintf(d, format+"\n", args...) }
+
+// row prints a line of a table, which ends at the terminal's edge.
 func (d *demo) row(format string, args ...any) {
-	if d.err == nil {
-		d.table.Line("   " + fmt.Sprintf(format, args...))
-	}
+	table := term.Table{W: d, Width: d.TableWidth(d.Out)}
+	table.Line("   " + fmt.Sprintf(format, args...))
 }
 
 // scene begins a scene. The text after its title describes what will happen, not
@@ -138,11 +146,14 @@ func (d *demo) transport() *awsretry.Transport {
 		Backoff: awsretry.Exponential{Initial: 200 * time.Millisecond, Max: 4 * time.Second}}
 }
 
-// A request to the server.
-type request struct {
-	method, path string
-	body         io.Reader
-	length       int
+// request returns a request to the server. The body is nil, or has a length.
+func (d *demo) request(method, path string, body io.Reader, length int) *http.Request {
+	req, err := http.NewRequest(method, "http://"+d.server.address+path, body)
+	if err != nil {
+		panic(err) // the methods and paths are constants
+	}
+	req.ContentLength = int64(length)
+	return req
 }
 
 // An outcome is the outcome of a request.
@@ -157,45 +168,28 @@ func (o outcome) String() string {
 }
 
 // show sends a request, and prints a table of its attempts.
-func (d *demo) show(t *awsretry.Transport, r request) outcome {
-	table := &attempts.Table{W: d.table.W, Palette: d.palette, Width: d.table.Width, Indent: "   ",
+func (d *demo) show(t *awsretry.Transport, req *http.Request) outcome {
+	table := &attempts.Table{W: d, Palette: d.palette, Width: d.TableWidth(d.Out), Indent: "   ",
 		State: func() (awsretry.State, bool) { return t.State(d.server.address) }}
-	o, err := d.send(awsretry.WithObserver(d.ctx, table.Row), t, r)
-	d.stop(err)
+	o := d.send(awsretry.WithObserver(d.ctx, table.Row), t, req)
 	d.say("")
 	return o
 }
 
-// stop ends the demo if err is not nil.
-func (d *demo) stop(err error) {
-	if err != nil && d.ctx.Err() != nil {
-		err = context.Cause(d.ctx)
-	}
-	if d.err == nil {
-		d.err = err
-	}
-}
-
-// send sends a request.
-func (d *demo) send(ctx context.Context, t *awsretry.Transport, r request) (o outcome, err error) {
-	if d.err != nil {
-		return o, d.err
-	}
-	req, err := http.NewRequestWithContext(ctx, r.method, "http://"+d.server.address+r.path, r.body)
-	if err != nil {
-		return o, err
-	}
-	req.ContentLength = int64(r.length)
+// send sends a request. An error ends the demo, unless ctx has ended.
+func (d *demo) send(ctx context.Context, t *awsretry.Transport, req *http.Request) (o outcome) {
 	start := time.Now()
-	resp, err := (&http.Client{Transport: t}).Do(req)
-	if err != nil {
-		return o, err
+	resp, err := (&http.Client{Transport: t}).Do(req.WithContext(ctx))
+	if err == nil {
+		defer resp.Body.Close()
+		o = outcome{resp.StatusCode, 1, time.Since(start)}
+		if a, retried := awsretry.Outcome(resp); retried {
+			o.attempts = a.Number
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
 	}
-	defer resp.Body.Close()
-	o = outcome{resp.StatusCode, 1, time.Since(start)}
-	if a, retried := awsretry.Outcome(resp); retried {
-		o.attempts = a.Number
+	if err != nil && ctx.Err() == nil {
+		d.end(err)
 	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	return o, err
+	return o
 }

@@ -82,7 +82,7 @@ func TestDemo(t *testing.T) {
 
 func TestCheckFails(t *testing.T) {
 	var out bytes.Buffer
-	d := &demo{palette: term.NewPalette(toFile(&out), &out), table: term.Table{W: &out}}
+	d := &demo{Streams: toFile(&out), ctx: t.Context(), palette: term.NewPalette(toFile(&out), &out)}
 	d.check(true, "this holds")
 	d.check(false, "this does not")
 	if want := "   ✓ this holds\n   ✗ this does not (not as it should be)\n"; out.String() != want {

@@ -19,7 +19,7 @@ import (
 
 // savedRequest shows a request that succeeds after two failures.
 func (d *demo) savedRequest() {
-	d.scene("Retries save a request", "The server resets the connection, responds with 503, and then works.")
+	d.scene("Retries save a request", "The server closes the connection, responds with 503, and then works.")
 	d.get("/flaky", http.StatusOK, 3)
 }
 
@@ -34,7 +34,7 @@ func (d *demo) badRequest() {
 
 // get shows a GET, and checks how it ends and how many requests the server has seen.
 func (d *demo) get(path string, status, attempts int) {
-	o := d.show(d.transport(), request{method: http.MethodGet, path: path})
+	o := d.show(d.transport(), d.request(http.MethodGet, path, nil, 0))
 	seen := len(d.server.uploads(path))
 	d.check(o.status == status && o.attempts == attempts && seen == attempts,
 		"%v; the server saw %s", o, english.Plural(seen, "request", ""))
@@ -44,19 +44,20 @@ func (d *demo) get(path string, status, attempts int) {
 func (d *demo) replayedBody() {
 	const fileSize, streamSize = 4 << 20, 256 << 10
 	d.scene("A body is sent again",
-		"A file is uploaded, and the server resets the connection on the way. Then a stream that can be read only\n"+
+		"A file is uploaded, and the server closes the connection on the way. Then a stream that can be read only\n"+
 			"once, which the server reads whole before it responds with 503.")
 	content := make([]byte, fileSize)
 	rand.Read(content)
 	file, err := os.CreateTemp("", "awsretry-demo-")
+	if err == nil {
+		defer os.Remove(file.Name())
+		defer file.Close()
+		_, err = file.WriteAt(content, 0)
+	}
 	if err != nil {
-		d.stop(err)
+		d.end(err)
 		return
 	}
-	defer os.Remove(file.Name())
-	defer file.Close()
-	_, err = file.WriteAt(content, 0)
-	d.stop(err)
 	d.upload("/upload", file, "the file", content)
 	d.say("")
 	d.upload("/stream", struct{ io.Reader }{bytes.NewReader(content[:streamSize])}, "the stream", content[:streamSize])
@@ -64,14 +65,14 @@ func (d *demo) replayedBody() {
 
 // upload shows an upload, and checks the bytes that the server has received.
 func (d *demo) upload(path string, body io.Reader, name string, content []byte) {
-	o := d.show(d.transport(), request{http.MethodPut, path, body, len(content)})
+	o := d.show(d.transport(), d.request(http.MethodPut, path, body, len(content)))
 	want, uploads, same := sha256.Sum256(content), d.server.uploads(path), 0
 	const row = "%-17s %10s bytes  SHA-256 %x…%s"
 	d.row(row, name, humanize.Comma(int64(len(content))), want[:6], "")
 	for i, u := range uploads {
 		note := ""
 		if u.size < int64(len(content)) {
-			note = d.palette.Faint("  then the reset")
+			note = d.palette.Faint("  then it closed")
 		}
 		d.row(row, fmt.Sprintf("attempt %d brought", i+1), humanize.Comma(u.size), u.sum[:6], note)
 		if u.sum == want {
@@ -103,7 +104,7 @@ func (d *demo) outage() {
 
 	d.say("\n   One more failure, with tokens to pay for retries:\n")
 	d.server.down.Store(true)
-	o := d.show(t, request{method: http.MethodGet, path: "/orders"})
+	o := d.show(t, d.request(http.MethodGet, "/orders", nil, 0))
 	d.check(o.attempts == 3 && o.status == http.StatusInternalServerError,
 		"%v: %s made", o, english.Plural(o.attempts-1, "retry", ""))
 }
@@ -123,8 +124,7 @@ func (d *demo) orders(t *awsretry.Transport, batches int, down bool) (sum orders
 	for range batches {
 		failed, retries := 0, 0
 		for range batch {
-			o, err := d.send(d.ctx, t, request{method: http.MethodGet, path: "/orders"})
-			d.stop(err)
+			o := d.send(d.ctx, t, d.request(http.MethodGet, "/orders", nil, 0))
 			if o.status != http.StatusOK {
 				failed++
 			}

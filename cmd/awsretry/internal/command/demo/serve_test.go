@@ -41,7 +41,7 @@ func TestServe(t *testing.T) {
 			[]string{"the body was cut off after 1,200,000 bytes: unexpected EOF"}},
 		{"/broken", []string{"--resume", "-o", os.DevNull}, 0,
 			[]string{"✓ 200 OK after 3 attempts", "3,000,000 bytes written to " + os.DevNull + ", 2 breaks"}},
-		{"/flaky", nil, 0, []string{"reset ", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}},
+		{"/flaky", nil, 0, []string{"closed ", "ServiceUnavailable", "✓ 200 OK after 3 attempts"}},
 		{"/busy", nil, 0, []string{"ThrottlingException", "✓ 200 OK after 2 attempts"}},
 		{"/invalid", nil, cli.HTTPError, []string{"✗ 400 Bad Request (ValidationException) after 1 attempt"}},
 		{"/table", nil, 0, []string{"✓ 200 OK after 1 attempt"}},

@@ -39,7 +39,7 @@ type upload struct {
 
 // A reply is the response to a request.
 type reply struct {
-	status int // 0: a reset of the connection
+	status int // 0: the connection closes without a response
 	body   string
 }
 
@@ -49,7 +49,7 @@ const (
 )
 
 var (
-	reset       = reply{}
+	closed      = reply{}
 	works       = reply{200, `{"orders": 17}`}
 	created     = reply{201, ""}
 	invalid     = reply{400, `{"__type":"com.amazon.coral.validate#ValidationException"}`}
@@ -58,9 +58,19 @@ var (
 	unavailable = reply{503, `<ErrorResponse><Error><Code>ServiceUnavailable</Code></Error></ErrorResponse>`}
 )
 
+// scripts have the replies to the requests to a path, one after the other, and then
+// from the first again.
+var scripts = map[string][]reply{
+	"/flaky":   {closed, unavailable, works},
+	"/invalid": {invalid},
+	"/busy":    {throttled, works},
+	"/upload":  {closed, created},
+	"/stream":  {unavailable, created},
+}
+
 // shown are the paths that --serve prints.
 var shown = [][2]string{
-	{"/flaky", "resets the connection, responds with 503, and then with 200; and so on"},
+	{"/flaky", "closes the connection, responds with 503, and then with 200; and so on"},
 	{"/busy", "throttles every other request, with status 400 and an error code"},
 	{"/invalid", "responds with 400, which no retry mends"},
 	{"/broken", "has 3.0 MB, and breaks off after 1.2 MB"},
@@ -79,16 +89,6 @@ func startServer(listener net.Listener) *server {
 
 func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
-	case "/flaky":
-		s.next(r, reset, unavailable, works).send(w)
-	case "/invalid":
-		s.next(r, invalid).send(w)
-	case "/busy":
-		s.next(r, throttled, works).send(w)
-	case "/upload":
-		s.next(r, reset, created).send(w)
-	case "/stream":
-		s.next(r, unavailable, created).send(w)
 	case "/orders":
 		if s.down.Load() {
 			failed.send(w)
@@ -112,7 +112,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 			io.Seeker
 		}{io.LimitReader(object, 1_200_000), object})
 	default:
-		http.NotFound(w, r)
+		s.follow(w, r)
 	}
 }
 
@@ -139,31 +139,29 @@ func (s *server) uploads(path string) []upload {
 	return slices.Clone(s.seen[path])
 }
 
-// next reads the body, but only 1 MiB before a reset. It returns the replies to the
-// requests to a path one after the other, and then from the first again.
-func (s *server) next(r *http.Request, all ...reply) reply {
-	reply, hash, body := all[len(s.uploads(r.URL.Path))%len(all)], sha256.New(), io.Reader(r.Body)
-	if reply == reset {
+// follow reads the body, but only 1 MiB before the connection closes, and sends the
+// next reply of the path's script.
+func (s *server) follow(w http.ResponseWriter, r *http.Request) {
+	script := scripts[r.URL.Path]
+	if script == nil {
+		http.NotFound(w, r)
+		return
+	}
+	reply, hash, body := script[len(s.uploads(r.URL.Path))%len(script)], sha256.New(), io.Reader(r.Body)
+	if reply == closed {
 		body = io.LimitReader(body, 1<<20)
 	}
 	size, _ := io.Copy(hash, body)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.seen[r.URL.Path] = append(s.seen[r.URL.Path], upload{size, [sha256.Size]byte(hash.Sum(nil))})
-	return reply
+	s.mu.Unlock()
+	reply.send(w)
 }
 
 func (r reply) send(w http.ResponseWriter) {
-	if r != reset {
-		w.WriteHeader(r.status)
-		_, _ = io.WriteString(w, r.body)
-		return
+	if r == closed {
+		panic(http.ErrAbortHandler)
 	}
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // Close sends a TCP reset, like a crashed machine
-	}
-	if err == nil {
-		conn.Close()
-	}
+	w.WriteHeader(r.status)
+	_, _ = io.WriteString(w, r.body)
 }

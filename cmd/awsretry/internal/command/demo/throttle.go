@@ -1,10 +1,10 @@
 package demo
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"example.com/awsretry"
@@ -48,28 +48,18 @@ const callers = 16
 // ones: after least seconds when done returns true for them, after most in any case.
 func (d *demo) load(t *awsretry.Transport, least, most int, done func(counts) bool) (sum counts) {
 	ctx, cancel := context.WithCancel(d.ctx) // before a deadline that is near, callers would not wait for a token
-	defer cancel()
-	faults := make(chan error, callers)
+	var running sync.WaitGroup
 	for range callers {
-		go func() {
-			for {
-				_, err := d.send(ctx, t, request{method: http.MethodPost, path: "/table"})
-				if ctx.Err() != nil {
-					err = nil
-				} else if err == nil {
-					continue
-				}
-				faults <- err
-				return
+		running.Go(func() {
+			for ctx.Err() == nil {
+				d.send(ctx, t, d.request(http.MethodPost, "/table", nil, 0))
 			}
-		}()
+		})
 	}
 	var last [settled]counts
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	for n := 1; d.ctx.Err() == nil && (n <= least || n <= most && !done(sum)); n++ {
 		select {
-		case <-tick.C:
+		case <-time.After(time.Second):
 		case <-d.ctx.Done():
 		}
 		now, rate := counts{float64(d.server.admitted.Swap(0)), float64(d.server.throttled.Swap(0))}, "no limit"
@@ -84,10 +74,6 @@ func (d *demo) load(t *awsretry.Transport, least, most int, done func(counts) bo
 		}
 	}
 	cancel()
-	fault := d.ctx.Err()
-	for range callers {
-		fault = cmp.Or(fault, <-faults)
-	}
-	d.stop(fault)
+	running.Wait()
 	return sum
 }

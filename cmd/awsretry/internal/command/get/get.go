@@ -59,7 +59,7 @@ The settings come from the flags, else from the environment and the shared AWS c
 	set.BoolVar(&c.request.resume, "resume", false, "continue a body that breaks off, for a GET")
 	set.BoolVar(&c.json, "json", false, "print a JSON object for each attempt, on a line of its own")
 	set.Var(&c.timeout, "timeout", "give up after this time, delays and body included (default none)")
-	c.settings.Register(retries, s.Getenv)
+	c.settings.Register(retries)
 	cli.AddGroups(cmd, cli.Group{Title: "Request", Flags: set}, cli.Group{Title: "Retries", Flags: retries})
 	cli.DescribeExit(cmd, cli.HTTPError, "the response is an HTTP error, after the last retry")
 	return cmd

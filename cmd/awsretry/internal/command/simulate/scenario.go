@@ -48,9 +48,6 @@ func (c *command) scenario(name string, given func(flag string) bool) (scenario.
 				c.clients.Value, now, before), false)
 		}
 	}
-	if given("rate") {
-		setRate(&s, c.rate.value)
-	}
 	if given("duration") {
 		s = s.WithDuration(scenario.Duration(c.duration))
 	}
@@ -78,19 +75,6 @@ func (c *command) scenario(name string, given func(flag string) bool) (scenario.
 	return s, err
 }
 
-// setRate changes the rate of the calls, and its changes over time in proportion.
-func setRate(s *scenario.Scenario, rate float64) {
-	if o := s.OverTime; o != nil {
-		changed := *o
-		changed.Rate = nil
-		for _, r := range o.Rate {
-			changed.Rate = append(changed.Rate, r*rate/s.Clients.Rate)
-		}
-		s.OverTime = &changed
-	}
-	s.Clients.Rate = rate
-}
-
 // changes returns the given flags that change the scenario.
 func (c *command) changes(given func(flag string) bool) string {
 	var changes []string
@@ -100,7 +84,6 @@ func (c *command) changes(given func(flag string) bool) string {
 	}{
 		{"settings", c.settings.String()},
 		{"clients", c.clients.Value},
-		{"rate", c.rate.value},
 		{"duration", time.Duration(c.duration)},
 	} {
 		if given(flag.name) {

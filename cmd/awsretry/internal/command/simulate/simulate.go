@@ -23,7 +23,6 @@ func New(s term.Streams) *cobra.Command {
 	c := command{
 		Streams: s,
 		clients: cli.Number{Least: 1, Most: scenario.MaxClients},
-		rate:    rate{most: scenario.MaxRate},
 		picture: cli.Word{Kind: "FILE"},
 		report:  cli.Word{Kind: "FILE"},
 	}
@@ -53,7 +52,7 @@ these on.`,
   awsretry simulate outage --clients 10000 --duration 10m
   awsretry simulate --print brownout > mine.yaml
   awsretry simulate mine.yaml`,
-		ValidArgsFunction: completeScenario,
+		ValidArgsFunction: cobra.FixedCompletions(scenario.Names(), cobra.ShellCompDirectiveDefault),
 		Args:              cli.Exactly("SCENARIO|FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.print {
@@ -71,7 +70,6 @@ these on.`,
 	set.Var(&c.settings, "settings", "settings to compare, in place of the scenario's")
 	set.Var(&c.clients, "clients",
 		"number of clients, in place of the scenario's; the calls of all together stay the same")
-	set.Var(&c.rate, "rate", "calls per second of all clients together, in place of the scenario's")
 	set.Var(&c.duration, "duration", "virtual time to simulate, in place of the scenario's")
 	set.Uint64Var(&c.seed, "seed", 0, "`NUMBER` that every random number is made from, in place of the scenario's")
 	set.Var(&c.picture, "picture", "draw a picture into this file, SVG or PNG by its ending")
@@ -88,7 +86,6 @@ type command struct {
 	term.Streams
 	settings list
 	clients  cli.Number
-	rate     rate
 	duration cli.Period
 	seed     uint64
 	picture  cli.Word

@@ -13,7 +13,7 @@ import (
 
 // quick returns a command line with a short simulation.
 func quick(args ...string) []string {
-	const little = "simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,standard --seed 5"
+	const little = "simulate outage --set clients.rate=20 --clients 4 --duration 1m40s --settings none,standard --seed 5"
 	return append(strings.Fields(little), args...)
 }
 
@@ -36,7 +36,7 @@ func TestSimulate(t *testing.T) {
 	for file, want := range map[string]string{
 		picture: "<svg",
 		report: "<dt>command</dt><dd><code>" +
-			"awsretry simulate outage --rate 20 --clients 4 --duration 1m40s --settings none,standard --seed 5</code>",
+			"awsretry simulate outage --set clients.rate=20 --clients 4 --duration 1m40s --settings none,standard --seed 5</code>",
 	} {
 		if text := clitest.Must[[]byte](t)(os.ReadFile(file)); !strings.Contains(string(text), want) {
 			t.Errorf("%s is %.40q, and lacks %q", file, text, want)
@@ -50,7 +50,7 @@ func TestSimulate(t *testing.T) {
 func TestFile(t *testing.T) {
 	printed := clitest.Shell{}.Run(t, New, "simulate", "--print", "herd")
 	file := clitest.File(t, "mine.yaml", printed.Out)
-	flags := []string{"--settings", "none", "--clients", "50", "--rate", "50", "--duration", "40s"}
+	flags := []string{"--settings", "none", "--clients", "50", "--set", "clients.rate=50", "--duration", "40s"}
 	own := clitest.Shell{}.Run(t, New, append([]string{"simulate", file}, flags...)...)
 	ready := clitest.Shell{}.Run(t, New, append([]string{"simulate", "herd"}, flags...)...)
 	if !strings.Contains(own.Out, "herd of 200 calls each") {

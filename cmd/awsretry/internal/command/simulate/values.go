@@ -3,34 +3,9 @@ package simulate
 import (
 	"encoding/csv"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-
-	"example.com/awsretry/simulate/scenario"
 )
-
-// A rate is a number of calls a second. It is 0 if the flag is not given.
-type rate struct{ value, most float64 }
-
-func (r *rate) String() string {
-	if r.value == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(r.value, 'g', -1, 64)
-}
-
-func (r *rate) Type() string { return "CALLS" }
-
-func (r *rate) Set(s string) error {
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(v > 0 && v <= r.most) { // NaN is not
-		return fmt.Errorf("it must be a number above 0 and at most %.0f", r.most)
-	}
-	r.value = v
-	return nil
-}
 
 // assignments have values for paths in a scenario's file.
 type assignments []string
@@ -61,19 +36,6 @@ func (l *list) String() string {
 }
 
 func (l *list) Type() string { return "LIST" }
-
-// Complete implements cli.Completer: it completes the last setting, and after a
-// plus sign its options.
-func (l *list) Complete(typed string) []string {
-	before, endings := typed[:strings.LastIndex(typed, ",")+1], scenario.SettingNames()
-	if i := strings.LastIndex(typed, "+"); i >= len(before) {
-		before, endings = typed[:i], scenario.SettingOptions()
-	}
-	for i, ending := range endings {
-		endings[i] = before + ending
-	}
-	return endings
-}
 
 func (l *list) Set(s string) error {
 	items, err := csv.NewReader(strings.NewReader(s)).Read() // a file's name in quotes may have a comma

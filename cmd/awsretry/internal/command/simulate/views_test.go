@@ -14,8 +14,8 @@ func TestTyped(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--seed", "5", "--rate", "12.5", "outage", "--duration=2m"},
-			"awsretry simulate outage --seed 5 --rate 12.5 --duration 2m0s"},
+		{[]string{"--seed", "5", "outage", "--duration=2m"},
+			"awsretry simulate outage --seed 5 --duration 2m0s"},
 		{[]string{"outage", "--json", "--picture", "a.svg", "--report", "b.html"},
 			"awsretry simulate outage"},
 		{[]string{"it's mine.yaml"}, `awsretry simulate 'it'\''s mine.yaml'`},
