@@ -20,26 +20,6 @@ func getBodyOf(text string) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
 }
 
-// If GetBody fails, the response is returned, and the retry is not paid for. GetBody
-// is called if more was sent than is kept.
-func TestFailingGetBody(t *testing.T) {
-	for _, err := range []error{errGone, nil} {
-		source := httpfake.NewBody(strings.NewReader(httpfake.Text(keptWithGetBody + 1)))
-		tr := retrying(func(req *http.Request) (*http.Response, error) {
-			httpfake.Receive(req)
-			return httpfake.Response(req, 503, httpfake.NewBody(strings.NewReader("busy"))), nil
-		})
-		req := httpfake.Request(t, t.Context(), "PUT", source)
-		req.GetBody, req.ContentLength = func() (io.ReadCloser, error) { return nil, err }, keptWithGetBody+1
-		r := send(tr, req)
-		if r.wantBody(t, "busy"); r.stop != awsretry.StopBody {
-			t.Errorf("%v", r)
-		}
-		wantClosed(t, source)
-		wantTokens(t, tr, 500)
-	}
-}
-
 // GetBody may rewind the one reader that there is, so it is not called during a
 // Read. One that hangs is waited for once, for a second.
 func TestGetBodyDuringARead(t *testing.T) {

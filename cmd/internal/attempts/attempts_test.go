@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-
 	"example.com/awsretry"
 )
 
