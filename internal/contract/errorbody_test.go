@@ -200,6 +200,31 @@ func TestWritableErrorBody(t *testing.T) {
 	}
 }
 
+// The part of an error body that has not arrived after a second does not count
+// for its code. The response is returned then. The part is not lost: the caller's
+// Read takes over the Read in progress, and nothing else reads.
+func TestSlowErrorBody(t *testing.T) {
+	for status, stop := range map[int]awsretry.Stop{500: awsretry.StopQuota, 400: awsretry.StopPermanent} {
+		inBubble(t, fmt.Sprint(status), func(t *testing.T) {
+			const first = `{"__type":"ThrottlingExc`
+			rest := everyNow(10*time.Second, "eption", `"}`)
+			source := httpfake.NewBody(io.MultiReader(strings.NewReader(first), rest))
+			r := sendGet(t, unpaid(respondsWith(status, source)))
+			r.want(t, status, stop, time.Second)
+			if record, _ := awsretry.Outcome(r.Response); record.Code != "" {
+				t.Errorf("code %q", record.Code)
+			}
+			reads := source.Reads()
+			if time.Sleep(time.Minute); source.Reads() != reads || source.Reading() {
+				t.Errorf("%d reads after RoundTrip", source.Reads()-reads)
+			}
+			if r.wantBody(t, first+`eption"}`); source.Overlaps() > 0 {
+				t.Errorf("%d overlapping reads", source.Overlaps())
+			}
+		})
+	}
+}
+
 // Amazon S3 responds to a copy with a 200 at once, and writes the result later.
 // It is waited for only as long as it may become an error document.
 func TestHiddenError(t *testing.T) {
