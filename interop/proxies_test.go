@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,35 +15,6 @@ import (
 	"example.com/awsretry/interop/internal/kit"
 	"github.com/coder/websocket"
 )
-
-// A proxy refuses CONNECT: for now, which is worth a retry, or for good.
-func TestConnectRefusals(t *testing.T) {
-	for _, tt := range []struct {
-		status int
-		sent   int32
-		ok     bool
-	}{{503, 3, true}, {408, 3, true}, {429, 3, true}, {407, 1, false}, {501, 1, false}} {
-		t.Run(fmt.Sprint(tt.status), func(t *testing.T) {
-			var asked atomic.Int32
-			srv := serveBehindTunnel(t, echo, func(w http.ResponseWriter, r *http.Request) {
-				if asked.Add(1) < 3 {
-					w.WriteHeader(tt.status)
-					return
-				}
-				tunnel(w, r)
-			})
-			resp, err := kit.Retrying(srv.Base).RoundTrip(srv.Request(t, http.MethodPost, strings.NewReader("through")))
-			if err == nil {
-				if body := httpfake.ReadAll(t, resp); body != "through" {
-					t.Errorf("%q came back", body)
-				}
-			}
-			if (err == nil) != tt.ok || asked.Load() != tt.sent {
-				t.Errorf("%v after %d CONNECTs, want %d", err, asked.Load(), tt.sent)
-			}
-		})
-	}
-}
 
 // serveBehindTunnel starts a server with TLS that its Base reaches through a
 // proxy.

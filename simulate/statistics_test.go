@@ -72,14 +72,6 @@ func TestMeans(t *testing.T) {
 	}
 }
 
-func TestSecondsPerPoint(t *testing.T) {
-	for duration, want := range map[float64]int{1: 1, 2000: 1, 2001: 2, 86400: 44} {
-		if got := SecondsPerPoint(scenario.Scenario{Duration: seconds(duration)}); got != want {
-			t.Errorf("%vs: got %d, want %d", duration, got, want)
-		}
-	}
-}
-
 // Values with only a known lower bound raise a percentile, and low bounds do not
 // lower it.
 func TestPercentileOf(t *testing.T) {

@@ -2,14 +2,12 @@ package contract_test
 
 import (
 	"bufio"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,43 +65,6 @@ func TestHangingErrorBody(t *testing.T) {
 			synctest.Wait()
 			wantClosed(t, body)
 		})
-	}
-}
-
-// Over a connection, a body that hangs is closed at once, also while net/http
-// unpacks it.
-func TestHangingBodyOverAConnection(t *testing.T) {
-	for _, protocol := range []string{"HTTP/1.1 over TLS", "HTTP/2"} {
-		for _, packs := range []bool{false, true} {
-			inBubble(t, fmt.Sprintf("%s, packed %v", protocol, packs), func(t *testing.T) {
-				left := make(chan time.Time, 1)
-				var sends atomic.Int32
-				srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-					if sends.Add(1) > 1 {
-						return
-					}
-					if packs {
-						w.Header().Set("Content-Encoding", "gzip")
-					}
-					w.WriteHeader(503)
-					if packs {
-						z := gzip.NewWriter(w)
-						io.WriteString(z, "{")
-						z.Flush()
-					}
-					http.NewResponseController(w).Flush()
-					<-r.Context().Done()
-					left <- time.Now()
-				})
-				start := time.Now()
-				r := send(retryingOver(srv), srv.Request(t, "GET", nil))
-				r.want(t, 200, awsretry.StopSuccess, time.Second)
-				r.wantBody(t, "")
-				if after := (<-left).Sub(start); after != time.Second {
-					t.Errorf("closed after %v", after)
-				}
-			})
-		}
 	}
 }
 

@@ -39,32 +39,6 @@ func TestErrorIs(t *testing.T) {
 	}
 }
 
-// The texts of errors that end a call between two attempts.
-func TestErrorTextOfRoundTrip(t *testing.T) {
-	for _, tt := range []struct {
-		outcome outcome
-		delay   time.Duration
-		cause   error // of the end of the context after 10 s
-		want    string
-	}{
-		{busy, time.Minute, errGone, "awsretry: canceled after 1 attempt: context canceled: the caller has gone; " +
-			"before that: the last response was 503 Service Unavailable"},
-		{responds(400, "X-Amzn-ErrorType", "SlowDown"), time.Minute, context.Canceled,
-			"awsretry: canceled after 1 attempt: context canceled; " +
-				"before that: the last response was 400 Bad Request (SlowDown)"},
-		{hangs, 0, nil, "awsretry: gave up after 2 attempts (max_attempts): the attempt took longer than AttemptTimeout, 1s"},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(10*time.Second, func() { cancel(tt.cause) })
-			tr := &transport{Base: always(tt.outcome), MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: delayed(tt.delay)}
-			if r := send(tr, httpfake.Request(t, ctx, "GET", nil)); fmt.Sprint(r.err) != tt.want {
-				t.Errorf("got  %v\nwant %s", r.err, tt.want)
-			}
-		})
-	}
-}
-
 // No error has the query, the fragment or the user of a URL in it.
 func TestNoSecretsInErrors(t *testing.T) {
 	const secret = "http://me:secret@service.example/path?sig=secret#secret"

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -91,48 +90,6 @@ func TestRetryWaitsForARead(t *testing.T) {
 			time.Sleep(time.Minute)
 			if wantClosed(t, source); source.Overlaps() > 0 || source.ReadsAfterClose() > 0 {
 				t.Errorf("%d overlapping reads, %d after Close", source.Overlaps(), source.ReadsAfterClose())
-			}
-		})
-	}
-}
-
-// If Base closes the body during a Read, the retry waits for that Read and
-// sends what it brings. A failure of the caller's reader ends the call.
-func TestCloseDuringRead(t *testing.T) {
-	for _, tt := range []struct {
-		brings string
-		with   error
-		want   int
-	}{
-		{"def", nil, 200},
-		{"", io.EOF, 200},
-		{"def", errReset, 503},
-	} {
-		inBubble(t, fmt.Sprintf("%q, %v", tt.brings, tt.with), func(t *testing.T) {
-			reads := 0
-			source := httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
-				switch reads++; reads {
-				case 1:
-					return copy(p, "abc"), nil
-				case 2:
-					time.Sleep(time.Second / 2)
-					return copy(p, tt.brings), tt.with
-				}
-				return 0, io.EOF
-			}))
-			tr := retrying(firstThenEchoes(func(req *http.Request) (*http.Response, error) {
-				req.Body.Read(make([]byte, 3))
-				go req.Body.Read(make([]byte, 3))
-				synctest.Wait()
-				req.Body.Close()
-				return busy(req, http.NoBody)
-			}))
-			r := send(tr, httpfake.Request(t, t.Context(), "PUT", source))
-			if r.want(t, tt.want, r.stop, time.Second/2); tt.want == 200 {
-				r.wantBody(t, "abc"+tt.brings)
-			}
-			if wantClosed(t, source); source.Overlaps() > 0 {
-				t.Errorf("%d overlapping reads", source.Overlaps())
 			}
 		})
 	}

@@ -101,41 +101,6 @@ func TestMaxBodyBuffer(t *testing.T) {
 	}
 }
 
-// A Base that does not close the request body, like a circuit breaker that
-// refuses the request, delays nothing.
-func TestBaseThatNeverCloses(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		first outcome // of two attempts; the last one reads the body
-		last  outcome
-	}{
-		{"error", fails(errReset), fails(errReset)},
-		{"503", busy, busy},
-		{"success at last", fails(errReset), ok},
-	} {
-		for _, read := range []int64{0, 3, 100} {
-			inBubble(t, fmt.Sprintf("%s, %d bytes read", tt.name, read), func(t *testing.T) {
-				sends := 0
-				tr := retrying(func(req *http.Request) (*http.Response, error) {
-					if sends++; sends < 3 {
-						io.CopyN(io.Discard, req.Body, read)
-						return tt.first(req, http.NoBody)
-					}
-					if got, err := httpfake.Receive(req); got != "a body" || err != nil {
-						t.Errorf("the last attempt sends %q, %v", got, err)
-					}
-					return tt.last(req, http.NoBody)
-				})
-				source := httpfake.NewBody(strings.NewReader("a body"))
-				if r := send(tr, httpfake.Request(t, t.Context(), "PUT", source)); r.took != 0 || sends != 3 {
-					t.Errorf("%v and %d attempts", r, sends)
-				}
-				wantClosed(t, source)
-			})
-		}
-	}
-}
-
 var errDisk = errors.New("disk on fire")
 
 // An unreadable body has a size, but its ReadAt fails.

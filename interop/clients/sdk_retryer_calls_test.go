@@ -2,54 +2,17 @@ package clients
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"testing"
 	"time"
 
-	"example.com/awsretry"
 	"example.com/awsretry/awssdk"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/smithy-go"
-	"github.com/google/go-cmp/cmp"
 )
 
 const ddbPartition = "DynamoDB us-east-1"
-
-// The number of attempts is that of the operation, of the client or of the
-// Retryer, in this order. The header of each attempt says it.
-func TestRetryerMaxAttempts(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, u retryerUse) {
-		stub := &sdkStub{steps: slices.Repeat([]sdkStep{failed}, 20)}
-		cfg := u.config(newRetryer(t, awssdk.Config{MaxAttempts: 5}), "service.example", stub)
-		_, s3Err := s3.NewFromConfig(cfg).ListBuckets(t.Context(), nil)
-		cfg.RetryMaxAttempts = 4
-		_, ddbErr := dynamodb.NewFromConfig(cfg).ListTables(t.Context(), nil,
-			func(o *dynamodb.Options) { o.RetryMaxAttempts = 2 })
-		// A module that is older than the SDK's core sets the header itself.
-		_, sfnErr := sfn.NewFromConfig(cfg).ListStateMachines(t.Context(), nil)
-		for _, err := range []error{s3Err, ddbErr, sfnErr} {
-			if stopOf(err) != awsretry.StopMaxAttempts {
-				t.Errorf("ended as %q: %v", stopOf(err), err)
-			}
-		}
-		var headers []string
-		for _, attempts := range []int{5, 2, 4} {
-			for i := range attempts {
-				headers = append(headers, fmt.Sprintf("attempt=%d; max=%d", i+1, attempts))
-			}
-		}
-		if diff := cmp.Diff(headers, stub.headers("Amz-Sdk-Request")); diff != "" {
-			t.Errorf("headers (-want +got):\n%s", diff)
-		}
-	})
-}
 
 const sqsPartition = "SQS us-east-1"
 
@@ -108,19 +71,4 @@ func TestRetryerClockSkew(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A client that has the Retryer of Apply without the rest of it makes the
-// attempts of most services.
-func TestRetryerHalfApplied(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T, u retryerUse) {
-		stub := &sdkStub{steps: slices.Repeat([]sdkStep{failed}, 9)}
-		cfg := u.config(newRetryer(t, awssdk.Config{Revision: awsretry.Revision2026}), "ddb.example", stub)
-		cfg.APIOptions = nil
-		_, err := dynamodb.NewFromConfig(cfg).ListTables(t.Context(), nil)
-		var api smithy.APIError
-		if stopOf(err) != awsretry.StopMaxAttempts || !errors.As(err, &api) || len(stub.sent) != 3 {
-			t.Errorf("%d requests, want 3: %v", len(stub.sent), err)
-		}
-	})
 }

@@ -1,6 +1,9 @@
 package chart
 
 import (
+	"bytes"
+	"fmt"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -58,4 +61,42 @@ func made(s scenario.Scenario, load float64) *simulate.Result {
 		r.Outcomes = append(r.Outcomes, o)
 	}
 	return r
+}
+
+// busy returns a scenario with so many settings and events.
+func busy(settings, events int) scenario.Scenario {
+	s := scenario.Scenario{
+		Name: "busy", About: "Much happens.", Duration: seconds(60),
+		Clients: scenario.Clients{Count: 100, Rate: 300}, Service: scenario.Service{Capacity: 360, Queue: 1080},
+	}
+	uses := []string{
+		scenario.UseAdaptive, scenario.UseStandard, scenario.UseNone, scenario.UseNaive,
+		scenario.UseLegacy, scenario.UseRevision2026, scenario.UseAdaptive, scenario.UseStandard,
+	}
+	for i := range settings {
+		s.Settings = append(s.Settings, scenario.Setting{Use: uses[i], Name: fmt.Sprintf("setting %d", i)})
+	}
+	for i := range events {
+		from := 60 * float64(i) / float64(events)
+		s.Events = append(s.Events, scenario.Event{
+			Kind: scenario.Herd, From: seconds(from), To: seconds(min(from+2, 60)), Calls: 1000,
+		})
+	}
+	return s
+}
+
+var textElement = regexp.MustCompile(`<text [^>]*>([^<]*)</text>`)
+
+// texts counts the texts of a picture.
+func texts(t *testing.T, r *simulate.Result) map[string]int {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Draw(&b, r, SVG); err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, match := range textElement.FindAllStringSubmatch(b.String(), -1) {
+		count[match[1]]++
+	}
+	return count
 }

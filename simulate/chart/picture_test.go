@@ -22,38 +22,57 @@ func TestPictures(t *testing.T) {
 	for _, use := range uses {
 		s.Settings = append(s.Settings, scenario.Setting{Use: use})
 	}
-	texts := drawnSVG(t, newPicture(mustRun(t, s))).texts()
+	drawn := texts(t, mustRun(t, s))
 	for i, use := range uses {
-		if panels := i + 1; texts[use] != panels {
-			t.Errorf("setting %s has %d panels, want %d", use, texts[use], panels)
+		if panels := i + 1; drawn[use] != panels {
+			t.Errorf("setting %s has %d panels, want %d", use, drawn[use], panels)
 		}
 	}
-	if texts["virtual time (s)"] == 0 || texts["10"] == 0 || texts["offered load and goodput (1/s)"] != 1 {
-		t.Errorf("the axes have no units: %v", texts)
+	if drawn["virtual time (s)"] == 0 || drawn["10"] == 0 || drawn["offered load and goodput (1/s)"] != 1 {
+		t.Errorf("the axes have no units: %v", drawn)
 	}
 }
 
-var update = flag.Bool("update", false, "write the golden file instead of comparing with it")
+var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-// The picture has its curves, shades, colors and ticks where they were when somebody
-// last looked at it.
+// Names that a file may have, and some that only a program can set.
+var hostileNames = []string{
+	strings.Repeat("supercalifragilistic", 10),
+	strings.Repeat("\U0001f680\U0001f468\u200d\U0001f469\u200d\U0001f467 ", 12),
+	"a\x00b\x1b[31mc\nd\te\x7f",
+	"e" + strings.Repeat("\u0301", 100),
+	`<script>alert(1)</script><style>*{fill:red}</style>"'&amp;]]>` + "<!--",
+	"  ",
+}
+
+// The pictures have their curves, shades, colors, ticks and texts where they were
+// when somebody last looked at them: none touches another, or is cut off.
 func TestGolden(t *testing.T) {
-	const name = "testdata/busy.svg"
-	var b bytes.Buffer
-	if err := Draw(&b, made(busy(2, 1), 300), SVG); err != nil {
-		t.Fatal(err)
+	full := busy(6, 8)
+	full.Name, full.About = hostileNames[0], hostileNames[1]
+	for i, name := range hostileNames {
+		full.Settings[i].Name = name
 	}
-	if *update {
-		if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("%s to drawn:\n%s", name, diff)
+	for name, s := range map[string]scenario.Scenario{"busy": busy(2, 1), "full": full} {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := Draw(&b, made(s, 300), SVG); err != nil {
+				t.Fatal(err)
+			}
+			file := "testdata/" + name + ".svg"
+			if *update {
+				if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), b.String()); diff != "" {
+				t.Errorf("%s to drawn:\n%s", file, diff)
+			}
+		})
 	}
 }
 
@@ -98,15 +117,15 @@ func TestPictureOfClientsThatJoin(t *testing.T) {
 	s.Clients = scenario.Clients{Count: 4, Callers: 2}
 	s.Service.Throttle = &scenario.Throttle{Rate: 10, Burst: 1}
 	s.Events = []scenario.Event{{Kind: scenario.Join, From: seconds(4), To: seconds(8), Clients: 2}}
-	texts := drawnSVG(t, newPicture(mustRun(t, s))).texts()
+	drawn := texts(t, mustRun(t, s))
 	for _, want := range []string{
 		"clients, and throttled attempts (1/s)", "clients", "clients with a lease", "send rate of all clients",
 	} {
-		if texts[want] != 1 {
-			t.Errorf("%q is %d times in the picture", want, texts[want])
+		if drawn[want] != 1 {
+			t.Errorf("%q is %d times in the picture", want, drawn[want])
 		}
 	}
-	if texts["retry tokens (mean of the clients)"] != 0 {
+	if drawn["retry tokens (mean of the clients)"] != 0 {
 		t.Error("the picture shows the tokens, too")
 	}
 }
@@ -120,9 +139,9 @@ func TestPanelsWithoutCurves(t *testing.T) {
 	for i := range r.Outcomes[1].Series.SendRate {
 		r.Outcomes[1].Series.SendRate[i].Limited = 0
 	}
-	texts := drawnSVG(t, newPicture(r)).texts()
-	if texts["no calls"] != 1 || texts["never limited"] != 1 {
-		t.Errorf("the texts are %v", texts)
+	drawn := texts(t, r)
+	if drawn["no calls"] != 1 || drawn["never limited"] != 1 {
+		t.Errorf("the texts are %v", drawn)
 	}
 }
 

@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -89,20 +88,6 @@ func create(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
 	if err := errors.Join(os.WriteFile(path, []byte(text), mode), os.Chmod(path, mode)); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestStandardOutput(t *testing.T) {
-	for _, path := range []string{"", "-"} {
-		var stdout bytes.Buffer
-		f, err := Create(t.Context(), path, &stdout)
-		if err != nil {
-			t.Fatal(err)
-		}
-		io.WriteString(f, "text")
-		if err := f.Keep(); err != nil || stdout.String() != "text" || !f.IsStdout() || f.IsReplaced() {
-			t.Errorf("%q: standard output has %q, %v", path, stdout.String(), err)
-		}
 	}
 }
 
