@@ -53,6 +53,9 @@ func (c *call) prepare() error {
 	}
 	c.out = c.copyRequest(ctx)
 	c.body.Attach(c.out)
+	if c.own != nil && c.config.foreign {
+		c.own.Watch(c.out)
+	}
 	if c.key != "" {
 		c.header().Set(keyHeader, c.key)
 	}

@@ -82,7 +82,7 @@ func (f *fastPath) exchange(c *config, req *http.Request, via http.RoundTripper)
 	f.via = via
 	if (c.attempts > 1 || c.mode == Adaptive) && c.mayHang(req.Context()) ||
 		c.policy != nil && secure(req) && !idempotent(&Attempt{Request: req}) {
-		f.sendWithin(req)
+		f.sendWithin(req, c.foreign)
 	} else {
 		f.resp, f.err = via.RoundTrip(req)
 	}
@@ -90,9 +90,12 @@ func (f *fastPath) exchange(c *config, req *http.Request, via http.RoundTripper)
 }
 
 // sendWithin sends the request in its own context.
-func (f *fastPath) sendWithin(req *http.Request) {
+func (f *fastPath) sendWithin(req *http.Request, foreign bool) {
 	f.own = respbody.NewContext(req.Context(), 0, 0, !idempotent(&Attempt{Request: req}))
 	f.out = f.own.Copy(req)
+	if foreign {
+		f.own.Watch(f.out)
+	}
 	f.resp, f.err = f.own.Send(f.via, f.out)
 	if f.resp != nil && f.resp.Request == f.out {
 		f.resp.Request = req

@@ -143,6 +143,40 @@ func TestHashOfGetBody(t *testing.T) {
 	}
 }
 
+// What GetBody returns may be slow, as long as it brings something.
+func TestSlowGetBody(t *testing.T) {
+	for _, tt := range []struct {
+		pause time.Duration // of each Read of 777 bytes
+		stop  awsretry.Stop
+	}{{20 * time.Millisecond, awsretry.StopSuccess}, {2 * time.Second, awsretry.StopBody}} {
+		synctest.Test(t, func(t *testing.T) {
+			data := httpfake.Text(100_000)
+			body := func(pause time.Duration) io.ReadCloser {
+				rest := strings.NewReader(data)
+				return io.NopCloser(httpfake.ReadFunc(func(p []byte) (int, error) {
+					time.Sleep(pause)
+					return rest.Read(p[:min(len(p), 777)])
+				}))
+			}
+			req := httpfake.Request(t, t.Context(), "PUT", nil)
+			req.Body, req.ContentLength = body(0), int64(len(data))
+			req.GetBody = func() (io.ReadCloser, error) { return body(tt.pause), nil }
+			sends := 0
+			r := send(retrying(func(req *http.Request) (*http.Response, error) {
+				got, err := httpfake.Receive(req)
+				if sends++; err != nil || got != data {
+					t.Errorf("attempt %d sends %d bytes, %v", sends, len(got), err)
+				}
+				return httpfake.Empty(map[bool]int{true: 503, false: 200}[sends == 1], req), nil
+			}), req)
+			if r.stop != tt.stop {
+				t.Errorf("%v, want it stopped by %q", r, tt.stop)
+			}
+			time.Sleep(time.Hour)
+		})
+	}
+}
+
 // echo sends the body back, and no response to a body that breaks off: that
 // could come before net/http notices a cancel.
 func echo(w http.ResponseWriter, r *http.Request) {

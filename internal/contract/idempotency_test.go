@@ -1,7 +1,11 @@
 package contract_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -101,4 +105,33 @@ func TestIdempotencyKeyOfRedirects(t *testing.T) {
 			t.Errorf("%s twice", a)
 		}
 	})
+}
+
+// A Base may try several transports. Of one that is not traced, only the Read of the
+// body shows that something was sent.
+func TestBaseOfSeveralTransports(t *testing.T) {
+	unreachable := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, errReset }}
+	for _, body := range []string{"pay", ""} {
+		sends := 0
+		tr := retrying(func(req *http.Request) (*http.Response, error) {
+			probe := req.Clone(req.Context())
+			probe.Body, probe.ContentLength = nil, 0
+			if _, err := unreachable.RoundTrip(probe); err == nil {
+				t.Error("it was reached")
+			}
+			sends++
+			httpfake.Receive(req)
+			return nil, errors.New("quic: connection lost")
+		})
+		tr.Policy = awsretry.IdempotentOnly(nil)
+		var content io.Reader
+		if body != "" {
+			content = strings.NewReader(body)
+		}
+		req := httpfake.Request(t, t.Context(), "POST", content)
+		req.URL.Scheme = "https"
+		if r := send(tr, req); sends != 1 || r.err == nil {
+			t.Errorf("%q: sent %d times, %v", body, sends, r)
+		}
+	}
 }

@@ -136,9 +136,12 @@ func (s *stream) beginRewind() (old io.Closer, rewinds bool) {
 	return s.claimClose(), true
 }
 
+// errSlow is why a body is not sent again whose GetBody takes too long.
+var errSlow = errors.New("the request body cannot be sent again: what GetBody returns is too slow")
+
 // rewind closes the caller's reader and takes a new one from GetBody, as net/http
-// does. The new one must begin with what is kept. rewind waits for that until the
-// timeout has passed or ctx has ended.
+// does. The new one must begin with what is kept. rewind waits for that until ctx has
+// ended, or a timeout has passed in which nothing was read, and for ten of them.
 func (s *stream) rewind(ctx context.Context, old io.Closer, timeout time.Duration) error {
 	body, err := io.ReadCloser(nil), errNoBody
 	checked := false
@@ -163,12 +166,20 @@ func (s *stream) rewind(ctx context.Context, old io.Closer, timeout time.Duratio
 	current, toClose := s.beginCheck(opened)
 	go s.check(opened)
 	_ = closeNow(toClose)
-	waitFor(ctx, current, timeout)
+	seen := int64(-1)
+	for range 10 {
+		if !current.running() || s.compared.Load() == seen || ctx.Err() != nil {
+			break
+		}
+		seen = s.compared.Load()
+		waitFor(ctx, current, timeout)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.reading != nil:
-		return ErrBusy
+		s.fault = errSlow
+		return errSlow
 	case s.lost:
 		return s.end
 	}
@@ -240,6 +251,7 @@ func (s *stream) compare(body io.Reader) error {
 		}
 		if rest = rest[n:]; n > 0 {
 			empty = 0
+			s.compared.Add(int64(n))
 		}
 	}
 	return nil

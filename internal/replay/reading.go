@@ -15,6 +15,16 @@ type reading struct {
 	ended chan struct{} // closed when it has ended
 }
 
+// running reports whether it has not ended.
+func (r *reading) running() bool {
+	select {
+	case <-r.ended:
+		return false
+	default:
+		return true
+	}
+}
+
 func newReading() *reading { return &reading{make(chan struct{})} }
 
 // maxRead is the size of the largest Read of the caller's reader.

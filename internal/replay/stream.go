@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -39,6 +40,8 @@ type stream struct {
 	taken   bool     // the body belongs to the next attempt, which has no copy yet
 	reading *reading // the Read in progress; nil if there is none
 	cut     bool     // end may be the result of a Close during the Read
+
+	compared atomic.Int64 // bytes of readers from GetBody that were compared with kept
 }
 
 // errFrozen is returned by the Read of a copy if a later attempt owns the body.

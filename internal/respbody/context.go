@@ -92,6 +92,40 @@ func (c *Context) Unsent() bool {
 	return c != nil && c.connection != nil && c.connection.asked.Load() && !c.connection.got.Load()
 }
 
+// Watch makes Unsent false once the body of req is read, and at once if it has none:
+// Base may be several transports, and one of them may not call the hooks of httptrace.
+func (c *Context) Watch(req *http.Request) {
+	if c.connection == nil {
+		return
+	}
+	if req.Body == nil || req.Body == http.NoBody {
+		c.connection.got.Store(true)
+		return
+	}
+	watch := func(body io.ReadCloser) io.ReadCloser { return &watched{body, &c.connection.got} }
+	req.Body = watch(req.Body)
+	if again := req.GetBody; again != nil {
+		req.GetBody = func() (io.ReadCloser, error) {
+			body, err := again()
+			if body != nil {
+				body = watch(body)
+			}
+			return body, err
+		}
+	}
+}
+
+// A watched is a request body that sets read with its first Read.
+type watched struct {
+	io.ReadCloser
+	read *atomic.Bool
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	w.read.Store(true)
+	return w.ReadCloser.Read(p)
+}
+
 // Connected reports whether Base got a connection to send the request over. It is
 // false if the connection is not traced, and may be called on a nil Context.
 func (c *Context) Connected() bool { return c != nil && c.connection != nil && c.connection.got.Load() }
