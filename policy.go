@@ -209,6 +209,8 @@ type Attempt struct {
 	// Partition names the partition whose token buckets the attempt used, as in
 	// Transport.State and Transport.Partitions.
 	Partition string
+
+	service *service // whose policy is DefaultPolicy for a Policy; nil if none, and for an observer
 }
 
 // A Policy classifies the outcome of an attempt. It sees the Request, Number,
@@ -218,7 +220,9 @@ type Attempt struct {
 // concurrent use.
 type Policy func(*Attempt) Class
 
-// DefaultPolicy classifies as the AWS SDKs do: by the AWS error code if it is a
+// DefaultPolicy classifies as the Service of package services does that was applied
+// to the Transport. Without one, and if a Service's own policy calls it, it
+// classifies as the AWS SDKs do: by the AWS error code if it is a
 // known one, else by the status, and a transport error by its type. Throttling
 // codes, 429, 509 and 529 are Throttled. Transient codes, 408 and 5xx are
 // Transient, except for 501, 505, 506, 507, 508, 510 and 511. Any other status
@@ -228,7 +232,10 @@ type Policy func(*Attempt) Class
 // The rules are those of the AWS SDKs and Tools Reference Guide, "Retry
 // behavior", and for server errors those of the AWS General Reference and
 // Amazon SimpleDB.
-func DefaultPolicy(a *Attempt) Class {
+func DefaultPolicy(a *Attempt) Class { return a.service.classify(a) }
+
+// sdkClass is the class by the rules of the AWS SDKs.
+func sdkClass(a *Attempt) Class {
 	switch {
 	case a.Err != nil && a.Request != nil && a.Request.Context().Err() != nil:
 		return Permanent // the caller's context has ended
@@ -326,7 +333,8 @@ func statusClass(status int) Class {
 // its method is idempotent (RFC 9110), it has an Idempotency-Key or
 // X-Idempotency-Key header, even one from Transport.IdempotencyKey, or nothing of
 // it was sent. Throttled does not change, because the service did not execute the
-// request. A nil policy means DefaultPolicy.
+// request. A nil policy means DefaultPolicy, which is that of the Service that was
+// applied, if there is one.
 //
 // To know whether a POST or PATCH to an https URL was sent, the Transport traces its
 // connection, which costs a few allocations.
