@@ -73,9 +73,9 @@ func (s Service) Apply(t *awsretry.Transport) {
 	if reflect.ValueOf(s).IsZero() {
 		return
 	}
-	t.ApplyService(retrier.Seal{}, s.Policy, s.otherwise(), s.Limits)
+	t.ApplyService(retrier.Seal{}, s.Policy, s.idempotentOnly(), s.Limits)
 	if t.Policy == nil {
-		t.Policy = s.otherwise()
+		t.Policy = s.idempotentOnly()
 	}
 	if t.MaxAttempts == 0 {
 		t.MaxAttempts = s.MaxAttempts
@@ -104,8 +104,8 @@ func (s Service) Apply(t *awsretry.Transport) {
 	}
 }
 
-// otherwise returns the policy of a Transport without one.
-func (s Service) otherwise() awsretry.Policy {
+// idempotentOnly returns the policy of a Transport without one.
+func (s Service) idempotentOnly() awsretry.Policy {
 	idempotentOnly := awsretry.IdempotentOnly(nil)
 	if s.harmless == nil {
 		return idempotentOnly

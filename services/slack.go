@@ -56,4 +56,6 @@ var slackReading = posts(".history", ".info", ".list", ".members", ".replies", "
 // slackMethod matches /api/ and the name of a method at the beginning of a path.
 var slackMethod = regexp.MustCompile(`^/api/[A-Za-z]+(\.[A-Za-z0-9]+)+`)
 
-func slackPartition(req *http.Request) string { return host(req) + slackMethod.FindString(req.URL.Path) + token(req) }
+func slackPartition(req *http.Request) string {
+	return host(req) + slackMethod.FindString(req.URL.Path) + token(req)
+}

@@ -90,5 +90,9 @@ func function(v reflect.Value) string {
 	if f == nil {
 		return "set"
 	}
-	return closure.ReplaceAllString(path.Base(f.Name()), "")
+	name := closure.ReplaceAllString(path.Base(f.Name()), "")
+	if name == "awsretry.idempotentOnly" { // what awsretry.IdempotentOnly(nil) returns
+		return "awsretry.IdempotentOnly"
+	}
+	return name
 }
