@@ -291,10 +291,32 @@ func TestTwoServices(t *testing.T) {
 	}
 }
 
-// What announced limits configure is valid with those of the service.
+// A service's policy sees each response, also of a request that needs nothing else.
+func TestPolicyOfSuccesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &awsretry.Transport{Base: httpfake.Statuses(202, 202, 200)}
+		Service{Policy: func(a *awsretry.Attempt) awsretry.Class {
+			if a.Response != nil && a.Response.StatusCode == http.StatusAccepted {
+				return awsretry.Throttled
+			}
+			return awsretry.DefaultPolicy(a)
+		}}.Apply(tr)
+		if resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil || resp.StatusCode != 200 {
+			t.Errorf("%v, %v", resp, err)
+		}
+	})
+}
+
+// What announced limits configure is valid with those of the service, which have no
+// effect in another mode.
 func TestReserve(t *testing.T) {
 	tr := &awsretry.Transport{Mode: awsretry.Adaptive}
 	Okta.Apply(tr)
+	tr.Mode = awsretry.Standard
+	if err := tr.Validate(); err != nil {
+		t.Error(err)
+	}
+	tr.Mode = awsretry.Adaptive
 	tr.RateLimit = awsretry.RateLimitConfig{Reserve: 0.1}
 	if err := tr.Validate(); err != nil {
 		t.Error(err)
