@@ -116,7 +116,8 @@ type Attempt struct {
 	// be changed.
 	Request *http.Request
 
-	// Number is the number of the attempt, from 1. It is 0 if the call ends
+	// Number is the number of the attempt, from 1, or if it continues a response
+	// body, from the attempt that brought its last byte. It is 0 if the call ends
 	// because an attempt, usually its first, was refused: by the retry token bucket
 	// (Quota.InitialCost), because no send token would come in time, because of a
 	// shared Retry-After, because of an error of Prepare, or because the deadline
@@ -211,6 +212,10 @@ type Attempt struct {
 	Partition string
 
 	service *service // whose policy is DefaultPolicy for a Policy; nil if none, and for an observer
+
+	// For the log, of an attempt that continues a response body.
+	first   *http.Request // of the call; nil means Request
+	earlier int           // attempts of the call that Number does not count
 }
 
 // A Policy classifies the outcome of an attempt. It sees the Request, Number,

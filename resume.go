@@ -27,6 +27,7 @@ type resumed struct {
 	err      error          // what every later Read returns
 	part     *http.Response // with the rest, whose body is read; nil before the first
 	attempts int            // since the last byte; the first is the one whose body broke off
+	sent     int            // all attempts of the call
 	cause    error          // why the response before the present one ended early; nil before the first rest
 	received int            // bytes of the present response, up to realProgress
 
@@ -58,7 +59,7 @@ func (c *call) makeResumable() {
 	progress, why := byterange.Begin(req, resp)
 	switch {
 	case why == "":
-		resp.Body = &resumed{config: c.config, req: req, resp: resp, progress: progress, attempts: 1, src: resp.Body}
+		resp.Body = &resumed{config: c.config, req: req, resp: resp, progress: progress, attempts: 1, sent: c.record.Number, src: resp.Body}
 	case byterange.HasContent(req, resp):
 		resp.Body = &finalBody{resp.Body, req, why}
 	}
@@ -289,6 +290,7 @@ func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response,
 	defer c.finally()
 	c.take(req)
 	c.resumes, c.patient = true, r.progress.Offset() > 0
+	c.first, c.earlier = r.req, r.sent-r.attempts
 	if why := c.caller.Ended(); why != nil {
 		return nil, r.fail(r.attempts, c.stopFor(why), interruption(ctx, why, cause))
 	}
@@ -312,7 +314,7 @@ func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response,
 	if err != nil {
 		return nil, r.explain(r.interrupted(err))
 	}
-	r.attempts = c.record.Number
+	r.attempts, r.sent = c.record.Number, c.earlier+c.record.Number
 	stop, err := r.accept(&c, from)
 	if err == nil {
 		return resp, nil
