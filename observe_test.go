@@ -113,7 +113,7 @@ func TestLogOfABody(t *testing.T) {
 		return httpfake.Response(req, 503, http.NoBody, "X-GitHub-Request-Id", "id-1"), nil
 	})
 	req := httpfake.Request(t, t.Context(), "PUT", nil)
-	req.Body = io.NopCloser(strings.NewReader("longer than the buffer"))
+	req.Body = io.NopCloser(io.MultiReader(strings.NewReader("longer than the buffer")))
 	if _, err := tr.RoundTrip(req); err != nil {
 		t.Fatal(err)
 	}
