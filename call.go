@@ -26,8 +26,6 @@ type call struct {
 	outer     bool                 // the AWS SDK that made the request retries it
 	observed  bool                 // there are observers
 	resumes   bool                 // its responses continue a body, whose beginning the caller has
-	first     *http.Request        // whose body it continues; nil if none
-	earlier   int                  // attempts before those that it counts
 	patient   bool                 // it waits for retry tokens that other calls may put back
 
 	attempt // the present one; a new value for each
@@ -184,7 +182,6 @@ func (c *call) start(number int, before past) {
 	c.attempt = attempt{before: before}
 	c.record.Request, c.record.Partition = c.req, c.partition.Name
 	c.record.Number, c.record.MaxAttempts, c.record.IdempotencyKey = number, c.attempts, c.key
-	c.record.first, c.record.earlier = c.first, c.earlier
 }
 
 // advance starts the attempt that follows the present one.
@@ -281,7 +278,7 @@ func (c *call) endUnsent(stop Stop, err error) error {
 	}
 	c.observe(Attempt{
 		Request: c.req, MaxAttempts: c.attempts, Err: e.Err, Class: class, Stop: e.Stop,
-		MaybeExecuted: e.MaybeExecuted, Partition: c.partition.Name, first: c.first, earlier: c.earlier,
+		MaybeExecuted: e.MaybeExecuted, Partition: c.partition.Name,
 	})
 	return e
 }

@@ -59,7 +59,7 @@ func (c *call) mayHaveExecuted() bool {
 	case c.record.Response.StatusCode >= 400 && c.record.Response.StatusCode < 500:
 		return false
 	case c.record.Class == Permanent: // a Policy may return it for a server error that must not be retried
-		return c.config.service.classify(&c.record) == Transient
+		return c.record.classify(c.config.servicePolicy) == Transient
 	}
 	return true
 }
@@ -81,12 +81,12 @@ func (c *call) classOf() Class {
 	var class Class
 	switch { // without an allocation, if there is no service
 	case policy == nil:
-		class = c.config.service.classify(&c.record)
+		class = c.record.classify(c.config.servicePolicy)
 	case policy.isDefault():
-		class = ifIdempotent(&c.record, c.config.service.classify(&c.record))
+		class = ifIdempotent(&c.record, c.record.classify(c.config.servicePolicy))
 	default:
 		shown := c.record // the policy may keep the pointer; a stays on the stack
-		shown.service = c.config.service
+		shown.ServicePolicy = c.config.servicePolicy
 		class = policy(&shown)
 	}
 	if class < Success || class > Throttled {

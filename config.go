@@ -79,8 +79,7 @@ type config struct {
 	attempts int
 	timeout  time.Duration
 	stall    time.Duration
-	policy   Policy   // nil means DefaultPolicy, which is called without an allocation
-	service  *service // nil means none
+	policy   Policy // nil means DefaultPolicy, which is called without an allocation
 	backoff  Backoff
 	dynamoDB *dynamoDBRules // nil means none
 
@@ -100,6 +99,7 @@ type config struct {
 	failFast    bool
 	limits      func(*http.Response) []Limit // nil except in adaptive mode
 
+	servicePolicy Policy // which DefaultPolicy calls; nil if there is none
 	partitionName func(*http.Request) string
 	partitions    *admission.Table
 
@@ -142,7 +142,7 @@ func (t *Transport) newConfig() *config {
 		timeout:       t.AttemptTimeout,
 		stall:         t.StallTimeout,
 		policy:        t.policy(),
-		service:       t.service,
+		servicePolicy: t.servicePolicy(),
 		partitionName: t.Partition,
 		ownRequest:    t.AttemptTimeout > 0 || t.StallTimeout > 0 || t.Prepare != nil || t.SDKHeaders,
 		maxBuffer:     max(cmp.Or(t.MaxBodyBuffer, defaultMaxBodyBuffer), 0),
@@ -171,7 +171,7 @@ func (t *Transport) newConfig() *config {
 	c.foreign = !ok
 	c.setDelays(t)
 	c.setBuckets(t)
-	c.fastPathAllowed = !c.ownRequest && c.policy.isDefault() && c.service == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
+	c.fastPathAllowed = !c.ownRequest && c.policy.isDefault() && c.servicePolicy == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
 		!c.shareRetryAfter && !c.resume && c.limits == nil && c.peek == nil && c.keyOf == nil
 	return c
 }

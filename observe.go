@@ -1,7 +1,6 @@
 package awsretry
 
 import (
-	"cmp"
 	"context"
 	"hash/maphash"
 	"log/slog"
@@ -65,6 +64,7 @@ func (a Attempt) Record(o record.Options) record.Record {
 		showURL, showError = redact.Origin, redact.ErrorOrigins
 	}
 	r := record.Record{Attrs: make([]slog.Attr, 0, 20)}
+	first, earlier := firstOf(a.Request)
 	r.Level, r.Message = event(a)
 	if a.Request != nil && a.Request.URL != nil {
 		r.Text("method", a.Request.Method)
@@ -72,15 +72,15 @@ func (a Attempt) Record(o record.Options) record.Record {
 	}
 	r.Text("partition", redact.Text(a.Partition))
 	if a.Request != nil {
-		r.Text("call", strconv.FormatUint(maphash.Comparable(callSeed, cmp.Or(a.first, a.Request)), 16))
+		r.Text("call", strconv.FormatUint(maphash.Comparable(callSeed, first), 16))
 		r.Text("outer_retry", outerRetry(a.Request))
 	}
 	number := a.Number
 	if number > 0 {
-		number += a.earlier
+		number += earlier
 	}
 	r.Add(slog.Int("attempt", number))
-	r.Number("max_attempts", int64(a.MaxAttempts+a.earlier))
+	r.Number("max_attempts", int64(a.MaxAttempts+earlier))
 	r.Add(slog.String("class", a.Class.String()))
 	r.Number("offset", a.Offset)
 	if a.Response != nil {

@@ -211,11 +211,10 @@ type Attempt struct {
 	// Transport.State and Transport.Partitions.
 	Partition string
 
-	service *service // whose policy is DefaultPolicy for a Policy; nil if none, and for an observer
-
-	// For the log, of an attempt that continues a response body.
-	first   *http.Request // of the call; nil means Request
-	earlier int           // attempts of the call that Number does not count
+	// ServicePolicy is what DefaultPolicy calls, during the call of a Policy: that of
+	// the Service of package services that was applied to the Transport. It is nil if
+	// there is none, and for an observer.
+	ServicePolicy Policy
 }
 
 // A Policy classifies the outcome of an attempt. It sees the Request, Number,
@@ -237,7 +236,7 @@ type Policy func(*Attempt) Class
 // The rules are those of the AWS SDKs and Tools Reference Guide, "Retry
 // behavior", and for server errors those of the AWS General Reference and
 // Amazon SimpleDB.
-func DefaultPolicy(a *Attempt) Class { return a.service.classify(a) }
+func DefaultPolicy(a *Attempt) Class { return a.classify(a.ServicePolicy) }
 
 // sdkClass is the class by the rules of the AWS SDKs.
 func sdkClass(a *Attempt) Class {

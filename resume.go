@@ -280,7 +280,8 @@ func (r *resumed) settle(ok bool) {
 // rest, or the error of Read.
 func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response, error) {
 	r.cause, r.received = cause, 0
-	req := r.req.WithContext(ctx)
+	earlier := r.sent - r.attempts
+	req := r.requestAfter(ctx, earlier)
 	if req.Header = r.req.Header.Clone(); req.Header == nil {
 		req.Header = make(http.Header)
 	}
@@ -290,7 +291,6 @@ func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response,
 	defer c.finally()
 	c.take(req)
 	c.resumes, c.patient = true, r.progress.Offset() > 0
-	c.first, c.earlier = r.req, r.sent-r.attempts
 	if why := c.caller.Ended(); why != nil {
 		return nil, r.fail(r.attempts, c.stopFor(why), interruption(ctx, why, cause))
 	}
@@ -314,7 +314,7 @@ func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response,
 	if err != nil {
 		return nil, r.explain(r.interrupted(err))
 	}
-	r.attempts, r.sent = c.record.Number, c.earlier+c.record.Number
+	r.attempts, r.sent = c.record.Number, earlier+c.record.Number
 	stop, err := r.accept(&c, from)
 	if err == nil {
 		return resp, nil
@@ -324,6 +324,34 @@ func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response,
 		err = r.fail(r.attempts, stop, r.before().after(err))
 	}
 	return nil, err
+}
+
+type restKey struct{}
+
+// A rest is what the log needs to know of a request for the rest of a body.
+type rest struct {
+	req     *http.Request
+	first   *http.Request // whose body it continues
+	earlier int           // attempts of the call before those that Attempt.Number counts
+}
+
+// requestAfter returns a copy of the caller's request that firstOf knows.
+func (r *resumed) requestAfter(ctx context.Context, earlier int) *http.Request {
+	known := &rest{first: r.req, earlier: earlier}
+	known.req = r.req.WithContext(context.WithValue(ctx, restKey{}, known))
+	return known.req
+}
+
+// firstOf returns the first request of the call of req, which may be a request for
+// the rest of its body, and how many attempts Attempt.Number does not count.
+func firstOf(req *http.Request) (first *http.Request, earlier int) {
+	if req == nil {
+		return nil, 0
+	}
+	if known, ok := req.Context().Value(restKey{}).(*rest); ok && known.req == req { // and not a call in its context
+		return known.first, known.earlier
+	}
+	return req, 0
 }
 
 // accept returns an error if the response of c is not the rest from a byte on,

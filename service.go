@@ -28,15 +28,15 @@ func (t *Transport) ApplyService(_ retrier.Seal, policy, otherwise Policy, limit
 	t.service.applied++
 }
 
-// classify returns the class of an attempt by the policy of s, or by the rules of the
-// AWS SDKs if there is none.
-func (s *service) classify(a *Attempt) Class {
-	if s == nil || s.policy == nil {
+// classify returns the class of an attempt by the policy of a service, or by the
+// rules of the AWS SDKs if that is nil.
+func (a *Attempt) classify(servicePolicy Policy) Class {
+	if servicePolicy == nil {
 		return sdkClass(a)
 	}
 	plain := *a // a stays on the stack
-	plain.service = nil
-	return s.policy(&plain)
+	plain.ServicePolicy = nil
+	return servicePolicy(&plain)
 }
 
 // validate returns an error if more than one service was applied.
@@ -46,6 +46,14 @@ func (s *service) validate() error {
 			"call Service.Apply once for each Transport", s.applied)
 	}
 	return nil
+}
+
+// servicePolicy returns the policy of the service, or nil.
+func (t *Transport) servicePolicy() Policy {
+	if t.service == nil {
+		return nil
+	}
+	return t.service.policy
 }
 
 // policy returns Policy, or that of a Transport with a service.

@@ -394,6 +394,33 @@ func TestLogOfARefusedRest(t *testing.T) {
 	})
 }
 
+// A call that is made in the context of a request for the rest is a call of its own.
+func TestLogOfACallWithinARest(t *testing.T) {
+	inBubble(t, "", func(t *testing.T) {
+		var log strings.Builder
+		show := retrylog.Config{All: true, Logger: httpfake.Log(&log)}.Observer()
+		signer := &transport{Base: httpfake.Statuses(200), Observe: show}
+		tr := continuing(&object{breaks: []int{100, 30}})
+		tr.Observe = show
+		tr.Prepare = func(req *http.Request, _ int) error {
+			if req.Header.Get("Range") == "bytes=130-" {
+				send(signer, httpfake.Request(t, req.Context(), "GET", nil))
+			}
+			return nil
+		}
+		if _, err := readToEnd(sendGet(t, tr).response(t)); err != nil {
+			t.Fatal(err)
+		}
+		var got, calls []string
+		for _, m := range regexp.MustCompile(`call=(\w+) attempt=(\d+)`).FindAllStringSubmatch(log.String(), -1) {
+			got, calls = append(got, m[2]), append(calls, m[1])
+		}
+		if want := []string{"1", "2", "1", "3"}; !slices.Equal(got, want) || calls[2] == calls[0] || calls[3] != calls[0] {
+			t.Errorf("%q of the calls %q, want %q", got, calls, want)
+		}
+	})
+}
+
 // The trailers are those of the response that ends the body, even if the first
 // one did not announce them.
 func TestTrailersOfAResumedBody(t *testing.T) {
