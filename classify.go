@@ -59,7 +59,7 @@ func (c *call) mayHaveExecuted() bool {
 	case c.record.Response.StatusCode >= 400 && c.record.Response.StatusCode < 500:
 		return false
 	case c.record.Class == Permanent: // a Policy may return it for a server error that must not be retried
-		return DefaultPolicy(&c.record) == Transient
+		return c.record.classify(c.config.servicePolicy) == Transient
 	}
 	return true
 }
@@ -86,14 +86,17 @@ func (c *call) classOf() Class {
 	if c.options.hasPolicy {
 		policy = c.options.policy
 	}
-	switch { // without an allocation
+	var class Class
+	switch { // without an allocation, if there is no service
 	case policy == nil:
-		return DefaultPolicy(&c.record)
+		class = c.record.classify(c.config.servicePolicy)
 	case policy.isDefault():
-		return idempotentOnly(&c.record)
+		class = ifIdempotent(&c.record, c.record.classify(c.config.servicePolicy))
+	default:
+		shown := c.record // the policy may keep the pointer; a stays on the stack
+		shown.ServicePolicy = c.config.servicePolicy
+		class = policy(&shown)
 	}
-	shown := c.record // the policy may keep the pointer; a stays on the stack
-	class := policy(&shown)
 	if class < Success || class > Throttled {
 		c.fault = fmt.Errorf(
 			"awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)

@@ -100,6 +100,7 @@ type config struct {
 	failFast    bool
 	limits      func(*http.Response) []Limit // nil except in adaptive mode
 
+	servicePolicy Policy // which DefaultPolicy calls; nil if there is none
 	partitionName func(*http.Request) string
 	partitions    *admission.Table
 
@@ -141,7 +142,8 @@ func (t *Transport) newConfig() *config {
 		revision:      t.Revision,
 		timeout:       t.AttemptTimeout,
 		stall:         t.StallTimeout,
-		policy:        t.Policy,
+		policy:        t.policy(),
+		servicePolicy: t.servicePolicy(),
 		partitionName: t.Partition,
 		ownRequest:    t.AttemptTimeout > 0 || t.StallTimeout > 0 || t.Prepare != nil || t.SDKHeaders,
 		maxBuffer:     max(cmp.Or(t.MaxBodyBuffer, defaultMaxBodyBuffer), 0),
@@ -170,7 +172,7 @@ func (t *Transport) newConfig() *config {
 	c.foreign, c.untraced = !ok, ok && !neterr.Traces(pooled)
 	c.setDelays(t)
 	c.setBuckets(t)
-	c.fastPathAllowed = !c.ownRequest && c.policy.isDefault() && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
+	c.fastPathAllowed = !c.ownRequest && c.policy.isDefault() && c.servicePolicy == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&
 		!c.shareRetryAfter && !c.resume && c.limits == nil && c.peek == nil && c.keyOf == nil
 	return c
 }
@@ -242,6 +244,7 @@ func (c *config) setDelays(t *Transport) {
 // setBuckets sets the amounts of tokens, and the table that makes the buckets.
 func (c *config) setBuckets(t *Transport) {
 	quota, limits := t.Quota, t.RateLimit
+	limits.Limits = t.limits()
 	if c.mode == Legacy {
 		quota = QuotaConfig{Capacity: -1, SuccessIncrement: -1}
 	}
@@ -371,23 +374,26 @@ func (t *Transport) Validate() error {
 	if err := validBackoff(t.Backoff); err != nil {
 		fault("%w", err)
 	}
+	if err := t.service.validate(); err != nil {
+		fault("%w", err)
+	}
 	if err := t.Quota.validate(); err != nil {
 		fault("%w", err)
 	}
 	if err := t.RateLimit.validate(); err != nil {
 		fault("%w", err)
 	}
-	where, limits := "with Limits", t.RateLimit
+	where, limits, hasLimits := "with Limits", t.RateLimit, t.Mode == Adaptive && t.limits() != nil
 	if t.Mode != Adaptive {
 		where = fmt.Sprintf("in Mode %q, and Mode is %q", Adaptive, cmp.Or(t.Mode, Standard))
-		if limits.Limits != nil {
+		if t.ownLimits() {
 			fault("RateLimit.Limits is set; it must be nil except %s", where)
 		}
 	}
-	if limits.Cost != nil && (t.Mode != Adaptive || limits.Limits == nil) {
+	if limits.Cost != nil && !hasLimits {
 		fault("RateLimit.Cost is set; it must be nil except %s", where)
 	}
-	if limits.Reserve != 0 && (t.Mode != Adaptive || limits.Limits == nil) {
+	if limits.Reserve != 0 && !hasLimits {
 		fault("RateLimit.Reserve is %v; it must be 0 except %s", limits.Reserve, where)
 	}
 	if t.Shared != nil {

@@ -1,7 +1,6 @@
 package awsretry
 
 import (
-	"cmp"
 	"context"
 	"hash/maphash"
 	"log/slog"
@@ -30,7 +29,9 @@ import (
 //
 // URLs are logged without user, query and fragment. The attribute call is the
 // same for all attempts of one call, and different for calls that are made at the
-// same time. Package retrylog can also log successes, fewer warnings in an outage,
+// same time. The attribute attempt counts them, and never begins again: if a
+// response body breaks off, it and max_attempts include the attempts before its last
+// byte, which the Number and MaxAttempts of [Attempt] do not. Package retrylog can also log successes, fewer warnings in an outage,
 // and URLs without paths.
 func LogTo(logger *slog.Logger) func(Attempt) {
 	return func(a Attempt) {
@@ -63,6 +64,7 @@ func (a Attempt) Record(o record.Options) record.Record {
 		showURL, showError = redact.Origin, redact.ErrorOrigins
 	}
 	r := record.Record{Attrs: make([]slog.Attr, 0, 20)}
+	first, earlier := firstOf(a.Request)
 	r.Level, r.Message = event(a)
 	if a.Request != nil && a.Request.URL != nil {
 		r.Text("method", a.Request.Method)
@@ -70,20 +72,27 @@ func (a Attempt) Record(o record.Options) record.Record {
 	}
 	r.Text("partition", redact.Text(a.Partition))
 	if a.Request != nil {
-		r.Text("call", strconv.FormatUint(maphash.Comparable(callSeed, a.Request), 16))
+		r.Text("call", strconv.FormatUint(maphash.Comparable(callSeed, first), 16))
 		r.Text("outer_retry", outerRetry(a.Request))
 	}
-	r.Add(slog.Int("attempt", a.Number))
-	r.Number("max_attempts", int64(a.MaxAttempts))
+	number := a.Number
+	if number > 0 {
+		number += earlier
+	}
+	r.Add(slog.Int("attempt", number))
+	r.Number("max_attempts", int64(a.MaxAttempts+earlier))
 	r.Add(slog.String("class", a.Class.String()))
 	r.Number("offset", a.Offset)
 	if a.Response != nil {
 		r.Number("status", int64(a.Response.StatusCode))
-		r.Text("request_id", requestID(a.Response.Header))
+		r.Text("request_id", record.RequestID(a.Response.Header))
 	}
 	r.Text("code", redact.Text(a.Code))
 	if a.Err != nil {
 		r.Text("error", showError(a.Err))
+	}
+	if a.BodyErr != nil {
+		r.Text("body_error", showError(a.BodyErr))
 	}
 	if a.MaybeExecuted {
 		r.Add(slog.Bool("maybe_executed", true))
@@ -130,12 +139,3 @@ func outerRetry(req *http.Request) string {
 }
 
 const longestCount = 10 // bytes
-
-// longestID limits a request ID in the log.
-const longestID = 200
-
-// requestID returns the ID that the service gave the request, or "".
-func requestID(h http.Header) string {
-	id := cmp.Or(h.Get("X-Amzn-Requestid"), h.Get("X-Amz-Request-Id"), h.Get("X-Request-Id"))
-	return redact.Text(id[:min(len(id), longestID)])
-}

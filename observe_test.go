@@ -104,6 +104,26 @@ func TestLogTo(t *testing.T) {
 	}
 }
 
+// The log says why a body cannot be sent again, and the ID of the request.
+func TestLogOfABody(t *testing.T) {
+	var out bytes.Buffer
+	tr := &transport{Observe: awsretry.LogTo(httpfake.Log(&out)), MaxBodyBuffer: 1}
+	tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		io.Copy(io.Discard, req.Body)
+		return httpfake.Response(req, 503, http.NoBody, "X-GitHub-Request-Id", "id-1"), nil
+	})
+	req := httpfake.Request(t, t.Context(), "PUT", nil)
+	req.Body = io.NopCloser(io.MultiReader(strings.NewReader("longer than the buffer")))
+	if _, err := tr.RoundTrip(req); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"request_id=id-1", "body_error=", "stop=body", "MaxBodyBuffer"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("without %s:\n%s", want, &out)
+		}
+	}
+}
+
 // LogTo(nil) logs to what slog.Default returns when it logs.
 func TestLogToNil(t *testing.T) {
 	before, output, flags := slog.Default(), log.Writer(), log.Flags()

@@ -116,7 +116,8 @@ type Attempt struct {
 	// be changed.
 	Request *http.Request
 
-	// Number is the number of the attempt, from 1. It is 0 if the call ends
+	// Number is the number of the attempt, from 1, or if it continues a response
+	// body, from the attempt that brought its last byte. It is 0 if the call ends
 	// because an attempt, usually its first, was refused: by the retry token bucket
 	// (Quota.InitialCost), because no send token would come in time, because of a
 	// shared Retry-After, because of an error of Prepare, or because the deadline
@@ -209,6 +210,11 @@ type Attempt struct {
 	// Partition names the partition whose token buckets the attempt used, as in
 	// Transport.State and Transport.Partitions.
 	Partition string
+
+	// ServicePolicy is what DefaultPolicy calls, during the call of a Policy: that of
+	// the Service of package services that was applied to the Transport. It is nil if
+	// there is none, and for an observer.
+	ServicePolicy Policy
 }
 
 // A Policy classifies the outcome of an attempt. It sees the Request, Number,
@@ -218,7 +224,9 @@ type Attempt struct {
 // concurrent use.
 type Policy func(*Attempt) Class
 
-// DefaultPolicy classifies as the AWS SDKs do: by the AWS error code if it is a
+// DefaultPolicy classifies as the Service of package services does that was applied
+// to the Transport. Without one, and if a Service's own policy calls it, it
+// classifies as the AWS SDKs do: by the AWS error code if it is a
 // known one, else by the status, and a transport error by its type. Throttling
 // codes, 429, 509 and 529 are Throttled. Transient codes, 408 and 5xx are
 // Transient, except for 501, 505, 506, 507, 508, 510 and 511. Any other status
@@ -228,7 +236,10 @@ type Policy func(*Attempt) Class
 // The rules are those of the AWS SDKs and Tools Reference Guide, "Retry
 // behavior", and for server errors those of the AWS General Reference and
 // Amazon SimpleDB.
-func DefaultPolicy(a *Attempt) Class {
+func DefaultPolicy(a *Attempt) Class { return a.classify(a.ServicePolicy) }
+
+// sdkClass is the class by the rules of the AWS SDKs.
+func sdkClass(a *Attempt) Class {
 	switch {
 	case a.Err != nil && a.Request != nil && a.Request.Context().Err() != nil:
 		return Permanent // the caller's context has ended
@@ -326,7 +337,8 @@ func statusClass(status int) Class {
 // its method is idempotent (RFC 9110), it has an Idempotency-Key or
 // X-Idempotency-Key header, even one from Transport.IdempotencyKey, or nothing of
 // it was sent. Throttled does not change, because the service did not execute the
-// request. A nil policy means DefaultPolicy.
+// request. A nil policy means DefaultPolicy, which is that of the Service that was
+// applied, if there is one.
 //
 // To know whether a POST or PATCH to an https URL was sent, the Transport traces its
 // connection, which costs a few allocations. A Base that tries one transport after

@@ -27,6 +27,7 @@ type resumed struct {
 	err      error          // what every later Read returns
 	part     *http.Response // with the rest, whose body is read; nil before the first
 	attempts int            // since the last byte; the first is the one whose body broke off
+	sent     int            // all attempts of the call
 	cause    error          // why the response before the present one ended early; nil before the first rest
 	received int            // bytes of the present response, up to realProgress
 
@@ -58,7 +59,7 @@ func (c *call) makeResumable() {
 	progress, why := byterange.Begin(req, resp)
 	switch {
 	case why == "":
-		resp.Body = &resumed{config: c.config, req: req, resp: resp, progress: progress, attempts: 1, src: resp.Body}
+		resp.Body = &resumed{config: c.config, req: req, resp: resp, progress: progress, attempts: 1, sent: c.record.Number, src: resp.Body}
 	case byterange.HasContent(req, resp):
 		resp.Body = &finalBody{resp.Body, req, why}
 	}
@@ -279,7 +280,8 @@ func (r *resumed) settle(ok bool) {
 // rest, or the error of Read.
 func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response, error) {
 	r.cause, r.received = cause, 0
-	req := r.req.WithContext(ctx)
+	earlier := r.sent - r.attempts
+	req := r.requestAfter(ctx, earlier)
 	if req.Header = r.req.Header.Clone(); req.Header == nil {
 		req.Header = make(http.Header)
 	}
@@ -312,7 +314,7 @@ func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response,
 	if err != nil {
 		return nil, r.explain(r.interrupted(err))
 	}
-	r.attempts = c.record.Number
+	r.attempts, r.sent = c.record.Number, earlier+c.record.Number
 	stop, err := r.accept(&c, from)
 	if err == nil {
 		return resp, nil
@@ -322,6 +324,34 @@ func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response,
 		err = r.fail(r.attempts, stop, r.before().after(err))
 	}
 	return nil, err
+}
+
+type restKey struct{}
+
+// A rest is what the log needs to know of a request for the rest of a body.
+type rest struct {
+	req     *http.Request
+	first   *http.Request // whose body it continues
+	earlier int           // attempts of the call before those that Attempt.Number counts
+}
+
+// requestAfter returns a copy of the caller's request that firstOf knows.
+func (r *resumed) requestAfter(ctx context.Context, earlier int) *http.Request {
+	known := &rest{first: r.req, earlier: earlier}
+	known.req = r.req.WithContext(context.WithValue(ctx, restKey{}, known))
+	return known.req
+}
+
+// firstOf returns the first request of the call of req, which may be a request for
+// the rest of its body, and how many attempts Attempt.Number does not count.
+func firstOf(req *http.Request) (first *http.Request, earlier int) {
+	if req == nil {
+		return nil, 0
+	}
+	if known, ok := req.Context().Value(restKey{}).(*rest); ok && known.req == req { // and not a call in its context
+		return known.first, known.earlier
+	}
+	return req, 0
 }
 
 // accept returns an error if the response of c is not the rest from a byte on,

@@ -72,7 +72,8 @@ type Transport struct {
 	StallTimeout time.Duration
 
 	// Policy classifies the outcome of each attempt. Nil means DefaultPolicy.
-	// Any other policy costs one allocation for each attempt.
+	// Any other policy costs one allocation for each attempt, except
+	// IdempotentOnly(nil).
 	Policy Policy
 
 	// Backoff computes the delay before each retry. Nil means the backoff of
@@ -255,6 +256,7 @@ type Transport struct {
 	Observe func(Attempt)
 
 	retrying
+	service     *service               // see ApplyService; nil if there is none
 	spreadStart uint64                 // see StartSpread
 	config      atomic.Pointer[config] // nil until the first request
 	resolving   sync.Mutex             // guards the making of config

@@ -138,13 +138,15 @@ func TestOmitPaths(t *testing.T) {
 	observe(awsretry.Attempt{Request: req, Number: 3, MaxAttempts: 3, Class: awsretry.Throttled, Response: resp,
 		Asked: 90 * time.Second, Stop: awsretry.StopRetryAfter, Partition: "api.example"})
 	observe(awsretry.Attempt{Request: req, Number: 3, Class: awsretry.Transient, Err: broken, Stop: awsretry.StopMaxAttempts})
+	observe(awsretry.Attempt{Request: req, Number: 1, Class: awsretry.Transient, Response: resp, BodyErr: broken, Stop: awsretry.StopBody})
 	for _, part := range []string{`"url":"https://api.example"`, `"partition":"api.example"`, `"request_id":"r-1`,
-		`"outer_retry":"2","attempt":3,"max_attempts":3`, `"retry_after_ms":90000`, `Post \"https://api.example\": EOF`} {
+		`"outer_retry":"2","attempt":3,"max_attempts":3`, `"retry_after_ms":90000`, `"error":"Post \"https://api.example\": EOF`,
+		`"body_error":"Post \"https://api.example\": EOF"`} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("without %s:\n%s", part, &out)
 		}
 	}
-	if strings.Contains(out.String(), "SECRET") || strings.Count(out.String(), "\n") != 2 {
+	if strings.Contains(out.String(), "SECRET") || strings.Count(out.String(), "\n") != 3 {
 		t.Error(out.String())
 	}
 }

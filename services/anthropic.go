@@ -10,9 +10,10 @@ import (
 // Messages", 2025-08). If an event stream fails before its first content, the
 // request is retried.
 var Anthropic = Service{
-	Policy: obeying("X-Should-Retry", anthropicPolicy),
-	Limits: awsretry.ReadLimits,
-	Peek:   peekAtStream(anthropicEvent),
+	Policy:   obeying("X-Should-Retry", anthropicPolicy),
+	Limits:   awsretry.ReadLimits,
+	Peek:     peekAtStream(anthropicEvent),
+	harmless: posts("/v1/messages", "/v1/messages/count_tokens", "/v1/complete"),
 }
 
 func anthropicPolicy(a *awsretry.Attempt) awsretry.Class {

@@ -3,29 +3,72 @@ package services_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/services"
 )
 
-// A payment is executed once, although the request may be sent three times.
+// quick keeps the examples short. A program does not need it.
+var quick = awsretry.Exponential{Initial: time.Millisecond}
+
+// The service knows that a 403 is throttling. The policy knows that a POST must not
+// be executed twice.
 func Example() {
-	t := &awsretry.Transport{Policy: awsretry.IdempotentOnly(services.Stripe.Policy)}
-	services.Stripe.Apply(t)
+	server := httptest.NewServer(gitHub())
+	defer server.Close()
+	url := server.URL
+
+	t := &awsretry.Transport{Policy: awsretry.IdempotentOnly(nil), Backoff: quick}
+	services.GitHub.Apply(t) // if it is GitHub
 	client := &http.Client{Transport: t}
-	fmt.Println(client.Transport.(*awsretry.Transport).IdempotencyKey != nil)
-	// Output: true
+	resp, err := client.Get(url)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	fmt.Println(resp.Status)
+
+	resp, err = client.Post(url, "application/json", strings.NewReader(`{"title": "an issue"}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	fmt.Println(resp.Status)
+	// Output:
+	// 200 OK
+	// 502 Bad Gateway
 }
 
-// Apply sets the fields that are not set.
+// gitHub limits the first GET. It executes each POST, and loses its response.
+func gitHub() http.HandlerFunc {
+	limited := false
+	return func(w http.ResponseWriter, req *http.Request) {
+		switch {
+		case req.Method == "POST":
+			w.WriteHeader(502)
+		case !limited:
+			limited = true
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(403)
+			io.WriteString(w, `{"message": "You have exceeded a secondary rate limit"}`)
+		}
+	}
+}
+
+// Apply sets the fields that are not set. A payment is executed once, although the
+// request may be sent three times.
 func ExampleService_Apply() {
-	t := &awsretry.Transport{}
-	services.GitHub.Apply(t)
-	client := &http.Client{Transport: t}
-	fmt.Println(client.Transport.(*awsretry.Transport).MaxRetryAfter)
-	// Output: 1h1m0s
+	t := &awsretry.Transport{MaxRetryAfter: time.Hour}
+	services.Stripe.Apply(t)
+	fmt.Println(t.IdempotencyKey != nil, t.MaxRetryAfter)
+	// Output: true 1h0m0s
 }
 
 // Many workers share what GitHub's secondary limits allow.

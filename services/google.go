@@ -17,6 +17,7 @@ var Google = Service{
 	Policy:     googlePolicy,
 	RetryAfter: googleDelay,
 	Peek:       errorsOnly,
+	harmless:   posts(":generateContent", ":streamGenerateContent", ":countTokens", ":embedContent", ":batchEmbedContents"),
 }
 
 type googleAnswer struct {

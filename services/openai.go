@@ -21,6 +21,7 @@ var OpenAI = Service{
 	RetryAfter: openaiDelay,
 	Limits:     awsretry.ReadLimits,
 	Peek:       peekAtStream(openaiEvent),
+	harmless:   posts("/completions", "/responses", "/embeddings", "/moderations"),
 }
 
 // AzureOpenAI is OpenAI in Azure AI Foundry ("Quotas and limits" and "REST API
@@ -31,6 +32,7 @@ var AzureOpenAI = Service{
 	Limits:     OpenAI.Limits,
 	Partition:  azurePartition,
 	Peek:       OpenAI.Peek,
+	harmless:   OpenAI.harmless,
 }
 
 // An openaiError is the error in a response or in an event.

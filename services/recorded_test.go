@@ -90,12 +90,13 @@ func recorded(t testing.TB, name string) (all []recording) {
 	return all
 }
 
-// send sends the request of a recording through a Transport of the service. It
-// returns the first attempt, whose delay has no random part, and the last body.
+// send sends the request of a recording through a Transport of the service that may
+// send every request twice. It returns the first attempt, whose delay has no random
+// part, and the last body.
 func (r recording) send(t *testing.T, service Service) (first awsretry.Attempt, body string) {
 	t.Helper()
 	tr := &awsretry.Transport{
-		RetryAfterSpread: -1,
+		Policy: awsretry.DefaultPolicy, RetryAfterSpread: -1,
 		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			// One byte at a time, as a network may deliver it.
 			body := io.NopCloser(iotest.OneByteReader(strings.NewReader(r.body)))

@@ -2,7 +2,7 @@
 // throttling, how long to wait, which requests share a limit, and which key makes
 // a write safe to repeat.
 //
-//	t := &awsretry.Transport{}
+//	t := &awsretry.Transport{Policy: awsretry.IdempotentOnly(nil)}
 //	services.GitHub.Apply(t)
 //	client := &http.Client{Transport: t}
 //
@@ -17,17 +17,23 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/internal/retrier"
 )
 
 // A Service has the settings of a Transport for one API. Each field has the same
 // meaning as the Transport's field of that name. The zero value sets nothing.
 type Service struct {
-	Policy          awsretry.Policy
+	// Policy classifies outcomes. It does not decide whether a request may be sent
+	// twice: see Apply. In it, DefaultPolicy has the rules of the AWS SDKs.
+	Policy awsretry.Policy
+
 	MaxAttempts     int
 	RetryAfter      func(resp *http.Response, body []byte) (time.Duration, bool)
 	MaxRetryAfter   time.Duration
@@ -43,15 +49,33 @@ type Service struct {
 	// lengthen returns the RetryAfter of one Transport, which may remember earlier
 	// delays. Nil means RetryAfter itself.
 	lengthen func(retryAfter) retryAfter
+
+	// harmless reports whether a request changes nothing, although its method is not
+	// idempotent. Nil means that no such request is known.
+	harmless func(*http.Request) bool
 }
 
 type retryAfter = func(resp *http.Response, body []byte) (time.Duration, bool)
 
-// Apply sets the fields that t leaves unset. Your own Policy may call the
-// Service's. Apply must be called before t is used, once for each Transport.
+// Apply sets the fields that t leaves unset, and makes s.Policy the
+// [awsretry.DefaultPolicy] of t: in awsretry.IdempotentOnly(nil), in a Policy of your
+// own that calls DefaultPolicy, and with awsretry.WithPolicy.
+//
+// A Transport without a Policy gets awsretry.IdempotentOnly(nil), so that no POST
+// without a key is executed twice. OpenAI, AzureOpenAI, Anthropic, Google and Slack
+// exempt requests that only read or generate. To retry all requests, set Policy to
+// awsretry.DefaultPolicy.
+//
+// Apply must be called before t is used, once for each Transport. It does not matter
+// which fields are set before Apply, and which after it: s.Limits is used if Mode
+// is Adaptive at the first request. A second Apply makes t invalid.
 func (s Service) Apply(t *awsretry.Transport) {
+	if reflect.ValueOf(s).IsZero() {
+		return
+	}
+	t.ApplyService(retrier.Seal{}, s.Policy, s.idempotentOnly(), s.Limits)
 	if t.Policy == nil {
-		t.Policy = s.Policy
+		t.Policy = s.idempotentOnly()
 	}
 	if t.MaxAttempts == 0 {
 		t.MaxAttempts = s.MaxAttempts
@@ -77,6 +101,29 @@ func (s Service) Apply(t *awsretry.Transport) {
 	}
 	if t.Peek == nil {
 		t.Peek = s.Peek
+	}
+}
+
+// idempotentOnly returns the policy of a Transport without one.
+func (s Service) idempotentOnly() awsretry.Policy {
+	idempotentOnly := awsretry.IdempotentOnly(nil)
+	if s.harmless == nil {
+		return idempotentOnly
+	}
+	return func(a *awsretry.Attempt) awsretry.Class {
+		if a.Request != nil && s.harmless(a.Request) {
+			return awsretry.DefaultPolicy(a)
+		}
+		return idempotentOnly(a)
+	}
+}
+
+// posts returns a harmless that is true for a POST whose path has one of the given
+// ends.
+func posts(ends ...string) func(*http.Request) bool {
+	return func(req *http.Request) bool {
+		ending := func(end string) bool { return strings.HasSuffix(req.URL.Path, end) }
+		return req.Method == http.MethodPost && slices.ContainsFunc(ends, ending)
 	}
 }
 

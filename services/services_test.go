@@ -34,11 +34,32 @@ func TestApply(t *testing.T) {
 	if !reflect.DeepEqual(&plain, &zero) {
 		t.Errorf("the zero Service sets something: %+v", &plain)
 	}
-	for _, s := range all {
-		for _, mode := range []awsretry.Mode{awsretry.Standard, awsretry.Adaptive} {
-			tr := &awsretry.Transport{Mode: mode}
-			if s.service.Apply(tr); tr.Validate() != nil {
-				t.Errorf("%s: %v", s.name, tr.Validate())
+}
+
+// No secret in a path is part of a partition's name, which is logged.
+func TestSecretsInPaths(t *testing.T) {
+	const secret = "s3cr3t-x"
+	for _, url := range []string{
+		"https://hooks.slack.com/services/T0/B0/" + secret, "https://hooks.slack.com/triggers/T0/1/" + secret,
+		"https://hooks.slack.com/workflows/T0/api/" + secret, "https://slack.com/api/chat.postMessage/" + secret,
+		"https://discord.com/api/webhooks/1/" + secret, "https://discord.com/api/v10/webhooks/1/" + secret,
+		"https://api.telegram.org/bot1:" + secret + "/sendMessage", "https://api.telegram.org/file/bot1:" + secret + "/a",
+		"https://example.okta.com/" + secret, "https://example.okta.com/welcome/" + secret,
+		"https://example.okta.com/api/" + secret + "/users", "https://example.okta.com/api/v1/" + secret,
+		"https://example.okta.com/api/v1/sessions/" + secret, "https://example.okta.com/api/v1/authn/factors/" + secret + "/verify",
+		"https://example.okta.com/api/v1/users/1/sessions/" + secret, "https://example.okta.com/oauth2/" + secret,
+		"https://api.github.com/" + secret, "https://api.github.com/search/" + secret,
+	} {
+		req, err := http.NewRequest("POST", url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			if s.service.Partition == nil {
+				continue
+			}
+			if name := s.service.Partition(req); strings.Contains(name, secret) || !strings.HasPrefix(name, req.URL.Host) {
+				t.Errorf("%s: %s has the partition %q", s.name, url, name)
 			}
 		}
 	}

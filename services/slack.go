@@ -2,6 +2,7 @@ package services
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 
 	"example.com/awsretry"
@@ -10,10 +11,13 @@ import (
 // Slack is the Web API of Slack ("Rate limits" and "Using the Slack Web API",
 // 2025-06). A 200 may contain an error. Each method of each workspace has its own
 // limit and its own partition, whose name contains a hash of the workspace's token.
+// A webhook has its secret in the path, so all webhooks have the partition of their
+// host.
 var Slack = Service{
 	Policy:    slackPolicy,
 	Partition: slackPartition,
 	Peek:      slackPeek,
+	harmless:  slackReads,
 }
 
 // slackPeek reads a response that begins with "ok":false.
@@ -41,4 +45,17 @@ func slackPolicy(a *awsretry.Attempt) awsretry.Class {
 	return awsretry.Permanent
 }
 
-func slackPartition(req *http.Request) string { return host(req) + req.URL.Path + token(req) }
+// slackReads reports whether a request calls a method that only reads. SDKs call all
+// methods with POST.
+func slackReads(req *http.Request) bool {
+	return slackMethod.MatchString(req.URL.Path) && slackReading(req)
+}
+
+var slackReading = posts(".history", ".info", ".list", ".members", ".replies", ".test")
+
+// slackMethod matches /api/ and the name of a method at the beginning of a path.
+var slackMethod = regexp.MustCompile(`^/api/[A-Za-z]+(\.[A-Za-z0-9]+)+`)
+
+func slackPartition(req *http.Request) string {
+	return host(req) + slackMethod.FindString(req.URL.Path) + token(req)
+}

@@ -91,7 +91,7 @@ func function(v reflect.Value) string {
 		return "set"
 	}
 	name := closure.ReplaceAllString(path.Base(f.Name()), "")
-	if name == "awsretry.idempotentOnly" { // what IdempotentOnly(nil) returns
+	if name == "awsretry.idempotentOnly" { // what awsretry.IdempotentOnly(nil) returns
 		return "awsretry.IdempotentOnly"
 	}
 	return name

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/retrylog"
 )
 
 var (
@@ -315,6 +317,108 @@ func TestResumeIsObserved(t *testing.T) {
 			}
 		})
 	}
+}
+
+// In the log, the attempts of a call have its attribute call in common, also those
+// that continue its body, and are counted from the first one. max_attempts rises by
+// the attempts before the last byte.
+func TestLogOfAResumedCall(t *testing.T) {
+	inBubble(t, "", func(t *testing.T) {
+		var log strings.Builder
+		busy := 0
+		answer := func(base http.RoundTripper) httpfake.Base {
+			return func(req *http.Request) (*http.Response, error) {
+				if busy++; busy%3 == 1 { // the first attempt of each call, and some of those for the rest
+					return httpfake.Response(req, 503, http.NoBody), nil
+				}
+				return base.RoundTrip(req)
+			}
+		}
+		line := regexp.MustCompile(`call=(\w+) attempt=(\d+) max_attempts=(\d+) class=(\w+)( offset=\d+)?`)
+		show := retrylog.Config{All: true, Logger: httpfake.Log(&log)}.Observer()
+		calls := make(map[string]bool)
+		for range 2 {
+			busy = 0
+			tr := continuing(answer(&object{breaks: []int{100, 30, 20}}))
+			tr.Observe = show
+			if body, err := readToEnd(sendGet(t, tr).response(t)); err != nil || body != letters {
+				t.Fatalf("%q, %v", body, err)
+			}
+			var got []string
+			for _, m := range line.FindAllStringSubmatch(log.String(), -1) {
+				calls[m[1]] = true
+				got = append(got, m[2]+" of "+m[3]+" "+m[4]+m[5])
+			}
+			want := []string{
+				"1 of 3 transient", "2 of 3 success", "3 of 4 success offset=100", "4 of 5 transient offset=130",
+				"5 of 5 success offset=130", "6 of 7 success offset=150",
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+			log.Reset()
+		}
+		if len(calls) != 2 {
+			t.Errorf("two calls have the names %v", calls)
+		}
+	})
+}
+
+// A call for the rest that is refused is logged with the others of its call.
+func TestLogOfARefusedRest(t *testing.T) {
+	inBubble(t, "", func(t *testing.T) {
+		var log strings.Builder
+		tr := continuing(&object{breaks: []int{100, 30}})
+		tr.Observe = retrylog.Config{All: true, Logger: httpfake.Log(&log)}.Observer()
+		sent := 0
+		tr.Prepare = func(*http.Request, int) error {
+			if sent++; sent == 3 {
+				return errBroken
+			}
+			return nil
+		}
+		if _, err := readToEnd(sendGet(t, tr).response(t)); err == nil {
+			t.Fatal("no error")
+		}
+		lines := regexp.MustCompile(`call=(\w+) attempt=(\d+)`).FindAllStringSubmatch(log.String(), -1)
+		var got []string
+		for _, m := range lines {
+			got = append(got, m[2])
+			if m[1] != lines[0][1] {
+				t.Errorf("another call: %s", &log)
+			}
+		}
+		if want := []string{"1", "2", "0"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// A call that is made in the context of a request for the rest is a call of its own.
+func TestLogOfACallWithinARest(t *testing.T) {
+	inBubble(t, "", func(t *testing.T) {
+		var log strings.Builder
+		show := retrylog.Config{All: true, Logger: httpfake.Log(&log)}.Observer()
+		signer := &transport{Base: httpfake.Statuses(200), Observe: show}
+		tr := continuing(&object{breaks: []int{100, 30}})
+		tr.Observe = show
+		tr.Prepare = func(req *http.Request, _ int) error {
+			if req.Header.Get("Range") == "bytes=130-" {
+				send(signer, httpfake.Request(t, req.Context(), "GET", nil))
+			}
+			return nil
+		}
+		if _, err := readToEnd(sendGet(t, tr).response(t)); err != nil {
+			t.Fatal(err)
+		}
+		var got, calls []string
+		for _, m := range regexp.MustCompile(`call=(\w+) attempt=(\d+)`).FindAllStringSubmatch(log.String(), -1) {
+			got, calls = append(got, m[2]), append(calls, m[1])
+		}
+		if want := []string{"1", "2", "1", "3"}; !slices.Equal(got, want) || calls[2] == calls[0] || calls[3] != calls[0] {
+			t.Errorf("%q of the calls %q, want %q", got, calls, want)
+		}
+	})
 }
 
 // The trailers are those of the response that ends the body, even if the first

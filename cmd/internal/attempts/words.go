@@ -13,6 +13,7 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/cmd/internal/term"
 	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/record"
 	"example.com/awsretry/internal/redact"
 )
 
@@ -107,6 +108,5 @@ var stops = map[awsretry.Stop]string{
 // RequestID returns the service's name for the request, which its operators ask
 // for, or "".
 func RequestID(resp *http.Response) string {
-	h := resp.Header
-	return term.OneLine(cmp.Or(h.Get("X-Amzn-Requestid"), h.Get("X-Amz-Request-Id"), h.Get("X-Request-Id")))
+	return term.OneLine(record.RequestID(resp.Header))
 }

@@ -1,0 +1,79 @@
+package awsretry
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+
+	"example.com/awsretry/internal/retrier"
+)
+
+// A service is what a Service of package services knows of an API. It is apart from
+// the fields of the Transport, which are what the program decides, so that either
+// may be set first.
+type service struct {
+	policy    Policy // nil means the rules of the AWS SDKs
+	otherwise Policy // of a Transport without one
+	limits    func(*http.Response) []Limit
+	applied   int // how many services were applied
+}
+
+// ApplyService makes policy what DefaultPolicy returns, also in IdempotentOnly, and
+// limits RateLimit.Limits in Adaptive mode unless that is set. otherwise is the
+// Policy unless one is set. It is for package services.
+func (t *Transport) ApplyService(_ retrier.Seal, policy, otherwise Policy, limits func(*http.Response) []Limit) {
+	if t.service == nil {
+		t.service = &service{policy: policy, otherwise: otherwise, limits: limits}
+	}
+	t.service.applied++
+}
+
+// classify returns the class of an attempt by the policy of a service, or by the
+// rules of the AWS SDKs if that is nil.
+func (a *Attempt) classify(servicePolicy Policy) Class {
+	if servicePolicy == nil {
+		return sdkClass(a)
+	}
+	plain := *a // a stays on the stack
+	plain.ServicePolicy = nil
+	return servicePolicy(&plain)
+}
+
+// validate returns an error if more than one service was applied.
+func (s *service) validate() error {
+	if s != nil && s.applied > 1 {
+		return fmt.Errorf("Policy is that of %d services; there must be one: "+
+			"call Service.Apply once for each Transport", s.applied)
+	}
+	return nil
+}
+
+// servicePolicy returns the policy of the service, or nil.
+func (t *Transport) servicePolicy() Policy {
+	if t.service == nil {
+		return nil
+	}
+	return t.service.policy
+}
+
+// policy returns Policy, or that of a Transport with a service.
+func (t *Transport) policy() Policy {
+	if t.Policy == nil && t.service != nil {
+		return t.service.otherwise
+	}
+	return t.Policy
+}
+
+// limits returns RateLimit.Limits, or that of the service.
+func (t *Transport) limits() func(*http.Response) []Limit {
+	if t.RateLimit.Limits == nil && t.service != nil {
+		return t.service.limits
+	}
+	return t.RateLimit.Limits
+}
+
+// ownLimits reports whether RateLimit.Limits is set, and not to that of the service.
+func (t *Transport) ownLimits() bool {
+	set := t.RateLimit.Limits
+	return set != nil && (t.service == nil || reflect.ValueOf(set).Pointer() != reflect.ValueOf(t.service.limits).Pointer())
+}
