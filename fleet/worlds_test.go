@@ -83,7 +83,7 @@ func newWorld(r *rand.Rand) *world {
 	w := &world{
 		lease:   worlds.Pick(r, 50*time.Millisecond, 100*time.Millisecond, 400*time.Millisecond, 400*time.Millisecond, time.Second, 5*time.Second),
 		pacing:  worlds.Pick(r, awsretry.CubicPacing, awsretry.ScaledPacing),
-		length:  2 * time.Minute,
+		length:  time.Minute,
 		callers: 1 + r.IntN(4),
 		answer:  worlds.Pick(r, time.Millisecond, 10*time.Millisecond, 10*time.Millisecond, 300*time.Millisecond),
 		r:       r,
