@@ -127,10 +127,10 @@ func (m *member) idlePause() time.Duration {
 }
 
 // retryPause returns how long to wait after a failed renewal: shortly at first, and
-// at most as long as after one that succeeded.
+// less than a lease, so that all processes are back when a closed key opens.
 func (m *member) retryPause() time.Duration {
-	period := m.fleet.config.Lease / 2
-	return min(period/20<<min(m.failed-1, 10), period)
+	lease := m.fleet.config.Lease
+	return min(lease/40<<min(m.failed-1, 10), lease*9/10)
 }
 
 // used reports whether the process has used anything since the last renewal, or

@@ -110,14 +110,17 @@ if maxRate > 0 then
   -- The key is closed for a lease if processes may send in slots that it did not
   -- grant, or without a lease: it is new, it is an older copy, or no lease is left.
   -- They continue with what they have until it opens, all at the same time.
-  local lapsed = same and a.ends < now
+  local lapsed = not same or a.ends < now
   if lapsed and s.leased < now or not same and a.epoch ~= '' and a.epoch ~= s.other then
     s.opens, s.leased, s.other = now + lease, now + 2 * lease, a.epoch
   elseif not lapsed then
     s.leased = math.max(s.leased, now + lease)
   end
   s.opens, s.leased = math.min(s.opens, now + lease), math.min(s.leased, now + 2 * lease)
-  s.next = math.min(math.max(s.next, s.opens, now + a.away), now + 2 * lease)
+  if s.opens > now then -- a process alone may have sent one more than its part of the last second
+    s.next = math.max(s.next, s.opens + math.min(total('members') * every, lease) / 2)
+  end
+  s.next = math.min(math.max(s.next, now + a.away), now + 2 * lease + every)
 end
 
 -- left is what was not granted, or granted and not used, minus what was granted

@@ -21,6 +21,7 @@ import (
 )
 
 var worldCount = flag.Int("worlds", 40, "how many worlds TestWorlds draws")
+var showWorlds = flag.Bool("showworlds", false, "print each world before it begins")
 
 // A span is a time of a world, from its start.
 type span struct{ from, to time.Duration }
@@ -226,8 +227,9 @@ func (w *world) run(t *testing.T) {
 				Base: worldBase{w, i}, Mode: awsretry.Adaptive, Shared: shared, MaxAttempts: 1,
 				RateLimit: awsretry.RateLimitConfig{Pacing: w.pacing},
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), m.to-m.from)
+			ctx, cancel := context.WithCancel(t.Context()) // without a deadline, which would refuse waits
 			defer cancel()
+			time.AfterFunc(m.to-m.from, cancel)
 			var callers sync.WaitGroup
 			for range w.callers {
 				callers.Go(func() {
@@ -293,6 +295,9 @@ func (w *world) allowed() float64 { return math.Ceil(w.maxRate) * (1 + 0.02) }
 func TestWorlds(t *testing.T) {
 	worlds.Each(t, *worldCount, func(t *testing.T, r *rand.Rand) {
 		w := newWorld(r)
+		if *showWorlds {
+			fmt.Println(w)
+		}
 		w.run(t)
 		bound := max(2*w.lease, 10*time.Second)
 		if w.maxRate > 0 {

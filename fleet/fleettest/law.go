@@ -212,7 +212,10 @@ func (r *renewal) divide() {
 		}
 		r.reply.Every = 1000 / pace
 		r.close()
-		p.next = min(max(p.next, p.opens, p.now+r.Away), p.now+2*r.Lease)
+		if p.opens > p.now {
+			p.next = max(p.next, p.opens+min(p.members.total()*r.reply.Every, r.Lease)/2)
+		}
+		p.next = min(max(p.next, p.now+r.Away), p.now+2*r.Lease+r.reply.Every)
 	}
 	most := pace / 1000
 	saved := r.Lease / 8 * most
@@ -270,7 +273,7 @@ func (r *renewal) lowestMaxRate() float64 {
 // close closes the key for a lease if members may send in slots that it did not
 // grant, or without a lease.
 func (r *renewal) close() {
-	p, lapsed := r.p, r.same && r.Ends < r.p.now
+	p, lapsed := r.p, !r.same || r.Ends < r.p.now
 	if lapsed && p.leased < p.now || !r.same && r.Epoch != "" && r.Epoch != p.other {
 		p.opens, p.leased, p.other = p.now+r.Lease, p.now+2*r.Lease, r.Epoch
 	} else if !lapsed {
