@@ -127,10 +127,10 @@ func (m *member) idlePause() time.Duration {
 }
 
 // retryPause returns how long to wait after a failed renewal: shortly at first, and
-// less than a lease, so that all processes are back when a closed key opens.
+// less than half a lease, so that all processes are back when a closed key opens.
 func (m *member) retryPause() time.Duration {
 	lease := m.fleet.config.Lease
-	return min(lease/40<<min(m.failed-1, 10), lease*9/10)
+	return min(lease/40<<min(m.failed-1, 10), lease*9/20)
 }
 
 // used reports whether the process has used anything since the last renewal, or

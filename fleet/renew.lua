@@ -107,12 +107,14 @@ if maxRate > 0 then
   pace = s.rate > 0 and math.min(s.rate, maxRate) or maxRate
   every = 1000 / pace
 
-  -- The key is closed for a lease if processes may send in slots that it did not
-  -- grant, or without a lease: it is new, it is an older copy, or no lease is left.
-  -- They continue with what they have until it opens, all at the same time.
+  -- The key is closed while processes may send in slots that it did not grant, or
+  -- without a lease: for a lease if it is new or an older copy, and for half of one
+  -- if no lease was left, until all have tried again. They continue with what they
+  -- have until it opens, all at the same time.
   local lapsed = not same or a.ends < now
-  if lapsed and s.leased < now or not same and a.epoch ~= '' and a.epoch ~= s.other then
-    s.opens, s.leased, s.other = now + lease, now + 2 * lease, a.epoch
+  local copied = not same and a.epoch ~= '' and a.epoch ~= s.other
+  if copied or lapsed and s.leased < now then
+    s.opens, s.leased, s.other = now + lease / (copied and 1 or 2), now + 2 * lease, a.epoch
   elseif not lapsed then
     s.leased = math.max(s.leased, now + lease)
   end

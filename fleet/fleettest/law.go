@@ -270,13 +270,16 @@ func (r *renewal) lowestMaxRate() float64 {
 	return lowest
 }
 
-// close closes the key for a lease if members may send in slots that it did not
+// close closes the key for a time if members may send in slots that it did not
 // grant, or without a lease.
 func (r *renewal) close() {
 	p, lapsed := r.p, !r.same || r.Ends < r.p.now
-	if lapsed && p.leased < p.now || !r.same && r.Epoch != "" && r.Epoch != p.other {
+	switch copied := !r.same && r.Epoch != "" && r.Epoch != p.other; {
+	case copied:
 		p.opens, p.leased, p.other = p.now+r.Lease, p.now+2*r.Lease, r.Epoch
-	} else if !lapsed {
+	case lapsed && p.leased < p.now:
+		p.opens, p.leased, p.other = p.now+r.Lease/2, p.now+2*r.Lease, r.Epoch
+	case !lapsed:
 		p.leased = max(p.leased, p.now+r.Lease)
 	}
 	p.opens, p.leased = min(p.opens, p.now+r.Lease), min(p.leased, p.now+2*r.Lease)
