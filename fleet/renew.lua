@@ -13,11 +13,11 @@ local t = redis.call('TIME')
 local server = t[1] * 1000 + t[2] / 1000
 
 -- Fields that the script does not know are left alone.
-local texts = { 'format', 'epoch', 'other', 'settings', 'pacing', 'leader', 'said' }
+local texts = { 'format', 'epoch', 'other', 'slotsOf', 'settings', 'pacing', 'leader', 'said' }
 local numbers = {
   'now', 'server', 'renewals', 'pacingAt', 'next', 'leaderUntil', 'rate', 'limit', 'trip', 'gate', 'saidAt',
   'sent', 'throttled', 'trips', 'tripsOf', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
-  'most', 'mostBefore', 'opens', 'leased',
+  'most', 'mostBefore', 'opens', 'leased', 'slotsAt',
   'tokens', 'spare', 'traffic', 'held', 'heldBefore',
 }
 local s, valid = {}, true
@@ -45,7 +45,7 @@ if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch
     or now > 1e12 or s.leaderUntil > now + 60000
     or s.gate > now + 86400000 or math.max(s.rate, s.limit, s.tokens, s.spare, s.traffic) > 1e9 or s.members + s.membersBefore > 1e5 then
   for _, name in ipairs(numbers) do s[name] = 0 end
-  s.format, s.epoch, s.pacing, s.leader, s.said = format, string.format('%s %.0f', a.id, server), '', '', ''
+  s.format, s.epoch, s.pacing, s.leader, s.said, s.slotsOf = format, string.format('%s %.0f', a.id, server), '', '', '', ''
   s.rate, s.limit, s.tokens, elapsed, now = a.seedRate, a.seedRate, math.min(a.seedTokens, a.capacity), 0, 0
   before = 0
   s.opens, s.leased, s.other = lease, 2 * lease, a.epoch -- leases of the previous key end until then
@@ -100,6 +100,7 @@ end
 -- processes want.
 local pace, slots, at, every, credit = s.rate, 0, 0, 0, 0
 local maxRate = a.maxRate -- the lowest of all
+local asker = a.id .. ' ' .. string.format('%.0f', a.renewals)
 if maxRate > 0 then
   if not a.leaving then s.most = s.most > 0 and math.min(s.most, maxRate) or maxRate end
   if s.most > 0 then maxRate = math.min(s.most, maxRate) end
@@ -122,6 +123,8 @@ if maxRate > 0 then
   if s.opens > now then -- a process alone may have sent one more than its part of the last second
     s.next = math.max(s.next, s.opens + math.min(total('members') * every, lease) / 2)
   end
+  -- The last slots were granted to this very renewal, whose reply was lost.
+  if s.slotsOf == asker then s.next = s.slotsAt end
   s.next = math.min(math.max(s.next, now + a.away), now + 2 * lease + every)
 end
 
@@ -161,6 +164,7 @@ if not a.leaving then
     local needed = math.floor(a.wanted)
     local offered = want < fair and needed or math.max(math.floor(own), before(now + lease / 4))
     slots = s.opens > now and 0 or math.max(math.min(needed, offered, before(now + lease)), 0)
+    if slots > 0 then s.slotsOf, s.slotsAt = asker, s.next end
     at, credit = s.next - now, math.max(own - slots, 0)
     s.next = s.next + slots * every
   end

@@ -14,13 +14,13 @@ const format = "5"
 // A partition has the fields that renew.lua stores, with the same names. Times are
 // in milliseconds.
 type partition struct {
-	format, epoch, other, settings, pacing, leader, said string
+	format, epoch, other, slotsOf, settings, pacing, leader, said string
 
 	now, server, renewals, pacingAt, leaderUntil, rate, limit, trip float64
 	gate, saidAt                                                    float64
 	sent, throttled, trips, tripsOf                                 float64
 	left, next, tokens, spare, traffic                              float64
-	opens, leased                                                   float64
+	opens, leased, slotsAt                                          float64
 	members, asking, granted, most, held                            sum
 
 	expires time.Time
@@ -215,6 +215,9 @@ func (r *renewal) divide() {
 		if p.opens > p.now {
 			p.next = max(p.next, p.opens+min(p.members.total()*r.reply.Every, r.Lease)/2)
 		}
+		if p.slotsOf == r.asker() {
+			p.next = p.slotsAt
+		}
 		p.next = min(max(p.next, p.now+r.Away), p.now+2*r.Lease+r.reply.Every)
 	}
 	most := pace / 1000
@@ -286,6 +289,9 @@ func (r *renewal) close() {
 	r.reply.Opens = max(p.opens-p.now, 0)
 }
 
+// asker returns what only a repetition of the renewal has in common with it.
+func (r *renewal) asker() string { return fmt.Sprintf("%s %.0f", r.ID, r.Renewals) }
+
 // grantSlots grants a member the slots that it needs, or its share of them.
 func (r *renewal) grantSlots(share float64, enough bool) {
 	p, own := r.p, min(r.Credit+float64(share*r.Since), max(share*r.Lease, 1))
@@ -297,6 +303,9 @@ func (r *renewal) grantSlots(share float64, enough bool) {
 	}
 	if r.reply.Opens == 0 {
 		r.reply.Slots = max(min(needed, offered, before(p.now+r.Lease)), 0)
+	}
+	if r.reply.Slots > 0 {
+		p.slotsOf, p.slotsAt = r.asker(), p.next
 	}
 	r.reply.At, r.reply.Credit = p.next-p.now, max(own-r.reply.Slots, 0)
 	p.next += float64(r.reply.Slots * r.reply.Every)
