@@ -244,7 +244,7 @@ func (w *world) run(t *testing.T) {
 		})
 	}
 	all.Wait()
-	time.Sleep(time.Second) // what is on its way to the store arrives
+	time.Sleep(time.Until(w.started.Add(w.length + time.Second))) // what is on its way to the store arrives
 }
 
 // standstill returns the longest time in which callers waited and the service would
