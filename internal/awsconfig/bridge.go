@@ -3,6 +3,7 @@ package awsconfig
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -63,7 +64,8 @@ func (b *bridge) add(number int, line string) {
 	b.hasContent = true
 	if indent > b.indent {
 		if b.joinable {
-			fmt.Fprintf(&b.text, "%s%d", continuedMark, number)
+			b.text.WriteString(continuedMark)
+			b.text.WriteString(strconv.Itoa(number))
 			b.joinable = false
 		}
 		return
@@ -82,7 +84,9 @@ func (b *bridge) add(number int, line string) {
 	case reason != "":
 		b.blame(number, line, reason)
 	case b.inProfile && isSetting(key):
-		b.text.WriteString("\n" + key + guard + value)
+		for _, part := range []string{"\n", key, guard, value} {
+			b.text.WriteString(part)
+		}
 		b.joinable = true
 	}
 }

@@ -31,14 +31,11 @@ func newReading() *reading { return &reading{make(chan struct{})} }
 const maxRead = 64 << 10
 
 // waitFor waits until r has ended, the timeout has passed or ctx has ended. r may
-// be nil. It returns how long it waited.
-func waitFor(ctx context.Context, r *reading, timeout time.Duration) (waited time.Duration) {
-	if r == nil {
-		return 0
+// be nil.
+func waitFor(ctx context.Context, r *reading, timeout time.Duration) {
+	if r != nil {
+		wait.For(ctx, timeout, r.ended)
 	}
-	start := time.Now()
-	wait.For(ctx, timeout, r.ended)
-	return time.Since(start)
 }
 
 // read begins a Read of up to n bytes of the caller's reader for c. It requires
