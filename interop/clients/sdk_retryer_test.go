@@ -131,21 +131,6 @@ func (s *sdkStub) headers(name string) []string {
 	return values
 }
 
-// stopOf returns why an operation ended.
-func stopOf(err error) awsretry.Stop {
-	var e *awsretry.Error
-	var spent *retry.MaxAttemptsError
-	switch {
-	case err == nil:
-		return awsretry.StopSuccess
-	case errors.As(err, &e):
-		return e.Stop
-	case errors.As(err, &spent):
-		return awsretry.StopMaxAttempts
-	}
-	return awsretry.StopPermanent
-}
-
 // wantTokens fails unless the partition has so many retry tokens.
 func wantTokens(t testing.TB, r *awssdk.Retryer, partition string, want int) {
 	t.Helper()

@@ -99,8 +99,10 @@ func show(ctx context.Context, s term.Streams, server *server, base http.RoundTr
 
 // Write prints p, unless the demo has ended.
 func (d *demo) Write(p []byte) (int, error) {
-	if d.ctx.Err() != nil {
+	select {
+	case <-d.ctx.Done():
 		return len(p), nil
+	default:
 	}
 	n, err := d.Out.Write(p)
 	if err != nil {

@@ -83,7 +83,7 @@ func startServer(listener net.Listener) *server {
 	s.Server = http.Server{
 		Handler: http.HandlerFunc(s.serve), ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
 	}
-	go s.Serve(listener)
+	go func() { _ = s.Serve(listener) }() // it ends with Close
 	return s
 }
 
