@@ -2,7 +2,6 @@ package clients
 
 import (
 	"cmp"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/interop/internal/kit"
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 )
 
 // A retryerUse is a way to give a Retryer to the SDK's clients.
