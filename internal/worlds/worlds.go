@@ -15,8 +15,12 @@ import (
 // it is not set, the seed is 1.
 const SeedVariable = "WORLDS_SEED"
 
-// Each runs test in n worlds. The name of a subtest is the seed of its world.
+// Each runs test in n worlds, and in a tenth of them with -short. The name of a
+// subtest is the seed of its world.
 func Each(t *testing.T, n int, test func(t *testing.T, r *rand.Rand)) {
+	if testing.Short() {
+		n = max(n/10, 1)
+	}
 	first := uint64(1)
 	if text := os.Getenv(SeedVariable); text != "" {
 		var err error

@@ -9,8 +9,10 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -173,11 +175,14 @@ func lawOfBytes(t *testing.T, r *rand.Rand) {
 	resets := worlds.Chance(r, .3)
 	protocol := worlds.Pick(r, "HTTP/1.1", "h2c")
 
+	var mu sync.Mutex
 	serve := func(got *[]*received, failing bool) *httpfake.Server {
 		return httpfake.Serve(t, protocol, func(rw http.ResponseWriter, req *http.Request) {
 			this := new(received)
+			mu.Lock() // the handler of an attempt that was given up may still run
 			*got = append(*got, this)
 			n := len(*got)
+			mu.Unlock()
 			limit := 1 << 30
 			if failing && n <= len(reads) {
 				limit = reads[n-1]
@@ -202,6 +207,7 @@ func lawOfBytes(t *testing.T, r *rand.Rand) {
 		resp.Body.Close()
 	}
 	alone.Base.CloseIdleConnections()
+	synctest.Wait()
 	if len(bare) == 0 {
 		t.Skip("net/http sent nothing")
 	}
@@ -220,6 +226,10 @@ func lawOfBytes(t *testing.T, r *rand.Rand) {
 	var last awsretry.Attempt
 	tr.Observe = func(a awsretry.Attempt) { last = a }
 	resp, err := tr.RoundTrip(s.make(t, w, srv.URL))
+	if resp != nil {
+		resp.Body.Close()
+	}
+	synctest.Wait() // until the server has received what it gets
 	describe := func() string {
 		var sizes []string
 		for _, a := range got {
@@ -250,9 +260,6 @@ func lawOfBytes(t *testing.T, r *rand.Rand) {
 		case !s.lies && w.fault < 0 && !bytes.HasPrefix(want.body, a.body):
 			t.Errorf("attempt %d began another body\n%s", i+1, describe())
 		}
-	}
-	if resp != nil {
-		resp.Body.Close()
 	}
 	// A body that is kept, or whose GetBody is honest, is sent to the end.
 	kept := int64(len(want.body)) <= keptOf(tr, s.sized) && keptOf(tr, s.sized) > 0

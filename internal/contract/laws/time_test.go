@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -199,13 +200,17 @@ func lawOfTime(t *testing.T, r *rand.Rand) {
 		scripts = append(scripts, drawScripted(r))
 	}
 	var sent []time.Time // when the headers of a response were sent
+	var mu sync.Mutex    // guards sent
 	var open atomic.Int64
 	handler := func(w http.ResponseWriter, req *http.Request) {
 		open.Add(1)
 		defer open.Add(-1)
 		io.Copy(io.Discard, req.Body)
+		mu.Lock()
 		sent = append(sent, time.Now())
-		scripts[min(len(sent), len(scripts))-1].serve(w, req)
+		script := scripts[min(len(sent), len(scripts))-1]
+		mu.Unlock()
+		script.serve(w, req)
 	}
 	srv := httpfake.Serve(t, protocol, handler)
 	method := worlds.Pick(r, "GET", "GET", "POST", "PUT")
@@ -277,8 +282,8 @@ func lawOfTime(t *testing.T, r *rand.Rand) {
 	}
 
 	resp, err := tr.RoundTrip(newRequest(ctx, srv))
+	synctest.Wait() // no time passes, and the server does nothing meanwhile
 	took := time.Since(sent[len(sent)-1])
-	synctest.Wait()
 	last := scripts[min(len(sent), len(scripts))-1]
 	describe := func() string {
 		return fmt.Sprintf("%s %s over %T, attempt %d of %d, AttemptTimeout %v, Mode %s, Resume %v: %v; %+v",

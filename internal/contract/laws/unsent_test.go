@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -125,21 +127,20 @@ func throughProxy(scheme string, conn net.Conn, dial func() (net.Conn, error)) {
 func lawOfTheUnsent(t *testing.T, r *rand.Rand) {
 	f := worlds.Pick(r, faults...)
 	protocol := worlds.Pick(r, "HTTP/1.1 over TLS", "HTTP/2")
-	executed := 0
+	var executed, dials atomic.Int64
 	srv := httpfake.Serve(t, protocol, func(w http.ResponseWriter, req *http.Request) {
 		io.Copy(io.Discard, req.Body)
-		if executed++; executed == 1 && f.sent {
+		if executed.Add(1) == 1 && f.sent {
 			if f.name == "the server says nothing" {
 				<-req.Context().Done()
 			}
 			panic(http.ErrAbortHandler)
 		}
 	})
-	dials, dial := 0, srv.Base.DialContext
-	faulty := 1 + r.IntN(2) // how many dials have the fault
+	dial := srv.Base.DialContext
+	faulty := int64(1 + r.IntN(2)) // how many dials have the fault
 	srv.Base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		dials++
-		fails := dials <= faulty && !f.sent
+		fails := dials.Add(1) <= faulty && !f.sent
 		switch {
 		case fails && f.name == "a dial that hangs":
 			<-ctx.Done()
@@ -190,21 +191,22 @@ func lawOfTheUnsent(t *testing.T, r *rand.Rand) {
 	if resp != nil {
 		resp.Body.Close()
 	}
+	synctest.Wait()
 	what := fmt.Sprintf("%s, %s, %d dials fail, %d attempts over %T: executed %d times, %v", f.name, protocol, faulty,
-		tr.MaxAttempts, tr.Base, executed, err)
+		tr.MaxAttempts, tr.Base, executed.Load(), err)
 	failed := new(awsretry.Error)
 	errors.As(err, &failed)
 	permanent := f.name == "CONNECT 407" // the proxy's status has its class
 	switch {
 	case f.sent:
-		if err == nil || executed != 1 || !failed.MaybeExecuted {
+		if err == nil || executed.Load() != 1 || !failed.MaybeExecuted {
 			t.Errorf("it was sent, and MaybeExecuted is %v\n%s", failed.MaybeExecuted, what)
 		}
-	case tr.MaxAttempts > faulty && !permanent:
-		if err != nil || executed != 1 {
+	case int64(tr.MaxAttempts) > faulty && !permanent:
+		if err != nil || executed.Load() != 1 {
 			t.Errorf("not retried\n%s", what)
 		}
-	case err == nil || failed.MaybeExecuted || executed > 0:
+	case err == nil || failed.MaybeExecuted || executed.Load() > 0:
 		t.Errorf("MaybeExecuted is %v\n%s", failed.MaybeExecuted, what)
 	}
 }
