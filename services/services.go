@@ -111,7 +111,7 @@ func (s Service) idempotentOnly() awsretry.Policy {
 		return idempotentOnly
 	}
 	return func(a *awsretry.Attempt) awsretry.Class {
-		if a.Request != nil && s.harmless(a.Request) {
+		if a.Request != nil && a.Request.URL != nil && s.harmless(a.Request) {
 			return awsretry.DefaultPolicy(a)
 		}
 		return idempotentOnly(a)
@@ -201,7 +201,7 @@ func obeying(header string, policy awsretry.Policy) awsretry.Policy {
 
 // path returns the URL path of the response's request.
 func path(resp *http.Response) string {
-	if resp.Request == nil {
+	if resp.Request == nil || resp.Request.URL == nil {
 		return ""
 	}
 	return resp.Request.URL.Path
