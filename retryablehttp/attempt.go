@@ -44,9 +44,6 @@ func (c *call) attempt(sent *http.Request) (*http.Response, error) {
 	c.attempts++
 	shown := c.req.Request.WithContext(sent.Context())
 	shown.Body, shown.ContentLength = sent.Body, sent.ContentLength
-	if shown.GetBody != nil {
-		shown.GetBody = sent.GetBody // which waits for a Read of the same reader
-	}
 	c.log.sending(c)
 	if c.RequestLogHook != nil {
 		c.RequestLogHook(c.log.hook(), shown, c.attempts-1)
