@@ -87,9 +87,9 @@ type Config struct {
 
 	// MaxRate limits how many requests all processes together send in any second,
 	// even if the service accepts more. It needs Adaptive mode, which may send
-	// less, and the same MaxRate in all processes. It holds if all requests take
-	// equally long to reach the service, give or take 20 ms, and while the store
-	// loses nothing. A process without a lease sends at most its part of MaxRate,
+	// less, and a MaxRate in all processes, of which the lowest counts. It holds if
+	// all requests take equally long to reach the service, give or take 20 ms, and
+	// while the store loses nothing. A process without a lease sends at most its part of MaxRate,
 	// or a hundredth before its first lease. 0 means that only the service's
 	// throttling limits the rate; otherwise it must be from 0.1 to a million.
 	MaxRate float64

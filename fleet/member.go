@@ -33,6 +33,8 @@ type member struct {
 	lastAt   time.Time      // when it was asked for
 	until    time.Time      // the end of the lease that it granted
 	failing  bool           // the last renewal failed; settle sets it
+	failed   int            // renewals in a row
+	took     time.Duration  // the last renewal
 	short    bool           // the last renewal granted none of the slots that were needed
 	gateEnd  time.Time      // of the last reply's Retry-After
 	leader   *leader        // nil while another process leads
@@ -54,7 +56,7 @@ func newMember(f *Fleet, share *admission.Share, id string) *member {
 	m.float = min(cost, m.capacity)
 	quota, pacing := share.Settings()
 	if m.maxRate = f.config.MaxRate / (1 + variation.Seconds()); m.maxRate > 0 {
-		quota = fmt.Sprintf("MaxRate:%g %s", f.config.MaxRate, quota)
+		quota = "MaxRate " + quota
 	}
 	m.settings, m.pacing = fmt.Sprintf("Lease:%v %s", f.config.Lease, quota), pacing
 	return m
@@ -97,15 +99,17 @@ func (m *member) run() {
 		}
 		pause := max(period-time.Since(began), period/20) // the lease starts at began
 		switch {
+		case m.last.Opens > 0 && !m.failing:
+			pause = duration(m.last.Opens) * 21 / 20 // not earlier
 		case m.idle():
 			pause = m.idlePause()
 		case m.failing:
-			pause = 2 * period
+			pause = m.retryPause()
 		case m.short:
-			pause = period / 2
+			pause = max(period/2-time.Since(began), period/20)
 		}
 		if m.failing { // no early renewals: spare a failing store
-			soonest = 2 * period
+			soonest = pause
 		}
 		earliest = time.Now().Add(min(pause, soonest))
 		timer.Reset(schedule.RenewIn(pause))
@@ -120,6 +124,13 @@ func (m *member) idle() bool { return m.quiet >= 10 }
 // ten leases, the longest step of the script's clock.
 func (m *member) idlePause() time.Duration {
 	return min(m.fleet.config.Lease*19/2, m.fleet.config.Expiry/2)
+}
+
+// retryPause returns how long to wait after a failed renewal: shortly at first, and
+// less than half a lease, so that all processes are back when a closed key opens.
+func (m *member) retryPause() time.Duration {
+	lease := m.fleet.config.Lease
+	return min(lease/40<<min(m.failed-1, 10), lease*9/20)
 }
 
 // used reports whether the process has used anything since the last renewal, or
@@ -150,7 +161,8 @@ func (m *member) renew() {
 	if err == nil && m.leader != nil {
 		err = checkSums(&got.Sums, asked.Sub(m.ledAt))
 	}
-	m.fleet.renewed(m.share.Partition(), time.Since(asked), err)
+	m.took = time.Since(asked)
+	m.fleet.renewed(m.share.Partition(), m.took, err)
 	if err != nil {
 		m.fail(err)
 		return
@@ -160,7 +172,7 @@ func (m *member) renew() {
 	if m.changed(&got) {
 		m.quiet = 0
 	}
-	m.unsent, m.proposed, m.cut = protocol.Sums{}, noLaw, false
+	m.unsent, m.proposed, m.cut, m.failed = protocol.Sums{}, noLaw, false, 0
 	if m.last.Epoch != got.Epoch {
 		m.leader = nil
 	}
@@ -175,6 +187,10 @@ func (m *member) renew() {
 	m.had += tokens
 	m.last, m.lastAt, m.short = got, asked, m.maxRate > 0 && got.Slots == 0 && r.Wanted >= 1
 	m.share.AddTokens(tokens)
+	if got.Opens > 0 {
+		m.lead(&got)
+		return
+	}
 	until := asked.Add(m.fleet.config.Lease)
 	if m.idle() && (m.pacing == "" || m.maxRate > 0) {
 		// Without a rate, no request waits for the lease. With slots, an idle process
@@ -183,15 +199,15 @@ func (m *member) renew() {
 	}
 	m.until = until
 	gate, received, rate := duration(got.Gate), time.Now(), got.Rate
-	if m.maxRate > 0 && !(rate > 0 && rate < m.maxRate) {
-		rate = m.maxRate
+	if m.maxRate > 0 && !(rate > 0 && rate < got.MaxRate) {
+		rate = got.MaxRate
 	}
 	m.share.Grant(pacer.Grant{
 		Until: until, Limited: rate > 0,
 		Rate: got.Share, Burst: m.fleet.config.Lease / 40,
 		FirstToken: m.fleet.schedule.FirstToken(), RetryAfter: gate,
 		FleetRate: rate, Members: int(got.Members), FleetTokens: int(got.Left), SpareTokens: int(got.Spare), Said: m.hear(&got, asked),
-		AloneAtMost: m.alonePart(got.Members), Slots: int(got.Slots), Every: duration(got.Every) + 1,
+		AloneAtMost: m.alonePart(&got), Slots: int(got.Slots), Every: duration(got.Every) + 1,
 		FirstSlot: received.Add(duration(got.At) - received.Sub(asked)/2),
 	})
 	if end := time.Now().Add(gate); end.After(m.gateEnd) {
@@ -202,10 +218,10 @@ func (m *member) renew() {
 
 // alonePart returns the rate of one member without a lease. If all members send at
 // it, they keep MaxRate in any second.
-func (m *member) alonePart(members float64) float64 {
-	part := m.fleet.config.MaxRate / max(members, 1)
+func (m *member) alonePart(last *protocol.Reply) float64 {
+	part := last.MaxRate * (1 + variation.Seconds()) / max(last.Members, 1)
 	if part > 1 { // in some seconds it would send one more than its part
-		part = math.Floor(part)
+		part = math.Floor(part * (1 + rounding))
 	}
 	return part / (1 + variation.Seconds())
 }
@@ -238,7 +254,7 @@ func (m *member) request(usage admission.Usage) protocol.Request {
 		SeedRate: m.last.Rate, SeedTokens: m.share.FirstTokens(),
 		Sums: m.unsent, Law: m.proposed,
 		Wanted: m.wanted(usage), Unused: m.unused(usage),
-		MaxRate: m.maxRate, Alone: m.failing, Since: milliseconds(min(time.Since(m.lastAt), m.fleet.config.Lease)),
+		MaxRate: m.maxRate, Ends: m.ends(), Away: milliseconds(m.took) / 2, Since: milliseconds(min(time.Since(m.lastAt), m.fleet.config.Lease)),
 		Capacity: m.capacity, PerCall: m.perCall, Traffic: usage.Traffic, Counted: m.counted,
 	}
 	if said := sayLimits(usage.Said); said != m.told {
@@ -258,6 +274,15 @@ func (m *member) request(usage admission.Usage) protocol.Request {
 		m.balance(&r, usage)
 	}
 	return r
+}
+
+// ends returns the end of the lease on the store's clock, and 0 before the first
+// lease.
+func (m *member) ends() float64 {
+	if m.until.IsZero() {
+		return 0
+	}
+	return max(m.last.Now+milliseconds(m.until.Sub(m.lastAt)), 0)
 }
 
 // joined reports whether a renewal has succeeded.
@@ -318,11 +343,15 @@ func (m *member) fail(err error) {
 		return
 	}
 	if m.failing {
-		m.unsent, m.leader, m.proposed, m.cut = protocol.Sums{}, nil, noLaw, false
+		m.unsent = protocol.Sums{}
+	}
+	m.failed++
+	if time.Since(m.lastAt) > m.fleet.config.Lease {
+		m.leader, m.proposed, m.cut = nil, noLaw, false
 	}
 	if now := time.Now(); m.maxRate > 0 && now.Before(m.until) && now.Sub(m.lastAt) > m.fleet.config.Lease {
 		m.until = now // the lease was longer because the process was idle
-		m.share.Alone(m.alonePart(m.last.Members))
+		m.share.Alone(m.alonePart(&m.last))
 	}
 	m.fleet.settle(m, true)
 	m.fleet.report(m.share.Partition(), err)

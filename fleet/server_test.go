@@ -116,7 +116,7 @@ func TestFaults(t *testing.T) {
 			func() { s.Do("CONFIG", "SET", "maxmemory", "0") }, false},
 		{"a read-only replica", func() { s.Do("REPLICAOF", "127.0.0.1", "1") },
 			func() { s.Do("REPLICAOF", "NO", "ONE") }, false},
-		{"a key of another format", func() { s.Do("HSET", key, "format", "5") }, deleteKey, false},
+		{"a key of another format", func() { s.Do("HSET", key, "format", "6") }, deleteKey, false},
 		{"a key of another type", func() { s.Do("SET", key, "text") }, deleteKey, false},
 		{"flushed", func() { s.Do("FLUSHALL") }, func() {}, true},
 		{"scripts flushed", func() { s.Do("SCRIPT", "FLUSH") }, func() {}, true},

@@ -70,7 +70,7 @@ func (p *Pacer) Lease(g *Grant) {
 	defer p.mu.Unlock()
 	p.updated = max(p.bucket.Now(), p.updated)
 	begins := p.leased.Lease(p.updated, lease)
-	p.aloneAtMost = g.AloneAtMost
+	p.aloneAtMost, p.firstToken = g.AloneAtMost, g.FirstToken
 	p.setRate(p.updated)
 	switch {
 	case g.AloneAtMost > 0:
@@ -97,7 +97,7 @@ func (p *Pacer) lapse() {
 	p.leased.Lapse(p.updated)
 	p.setRate(p.updated)
 	if p.aloneAtMost > 0 && !p.leased.InForce(p.updated) {
-		p.bucket.ClearSlots()
+		p.clearSlots()
 	}
 }
 
@@ -112,8 +112,18 @@ func (p *Pacer) Alone(rate float64) {
 	p.leased.Lease(p.updated, pacing.Lease{Until: p.updated, Limited: true, Alone: rate})
 	p.leased.Lapse(p.updated)
 	p.setRate(p.updated)
-	p.bucket.ClearSlots()
+	p.clearSlots()
 	p.begins()
+}
+
+// clearSlots continues without slots. At less than one request a second, the bucket
+// begins with a part of a token: otherwise all processes would send at once after
+// a long wait. It requires that p.mu is held.
+func (p *Pacer) clearSlots() {
+	p.bucket.ClearSlots()
+	if p.aloneAtMost < 1 {
+		p.bucket.Put(p.firstToken)
+	}
 }
 
 // Counts returns how many attempts were sent since the last call, and how many
