@@ -35,6 +35,7 @@ type member struct {
 	failing  bool           // the last renewal failed; settle sets it
 	failed   int            // renewals in a row
 	took     time.Duration  // the last renewal
+	away     time.Duration  // the store: half of the shorter of the last two renewals
 	short    bool           // the last renewal granted none of the slots that were needed
 	gateEnd  time.Time      // of the last reply's Retry-After
 	leader   *leader        // nil while another process leads
@@ -67,6 +68,7 @@ func (m *member) run() {
 	period, schedule := m.fleet.config.Lease/2, m.fleet.schedule
 	timer := time.NewTimer(schedule.RenewIn(0))
 	defer timer.Stop()
+	m.begin(m.fleet.FirstRate())
 	var earliest time.Time // of the next renewal
 	for {
 		select {
@@ -116,6 +118,14 @@ func (m *member) run() {
 	}
 }
 
+// begin sets the rate before the first lease. Processes that start together begin
+// with different parts of a token, so that they do not send at the same time.
+func (m *member) begin(rate float64) {
+	if m.maxRate > 0 {
+		m.share.Alone(rate, m.fleet.schedule.FirstToken())
+	}
+}
+
 // idle reports whether the process has not needed a lease for a while. An idle
 // process seldom renews its lease until the share wakes it.
 func (m *member) idle() bool { return m.quiet >= 10 }
@@ -154,15 +164,16 @@ func (m *member) renew() {
 		m.quiet = 0
 	}
 	m.had = usage.Tokens - r.Returned
-	ctx, cancel := context.WithTimeout(m.fleet.ctx, m.fleet.config.Lease)
+	ctx, cancel := context.WithTimeout(m.fleet.ctx, 2*m.fleet.config.Lease)
 	asked := time.Now()
 	got, err := m.fleet.renew(ctx, m.share.Partition(), &r)
 	cancel()
 	if err == nil && m.leader != nil {
 		err = checkSums(&got.Sums, asked.Sub(m.ledAt))
 	}
-	m.took = time.Since(asked)
-	m.fleet.renewed(m.share.Partition(), m.took, err)
+	took := time.Since(asked)
+	m.away, m.took = min(m.took, took)/2, took
+	m.fleet.renewed(m.share.Partition(), took, err)
 	if err != nil {
 		m.fail(err)
 		return
@@ -192,6 +203,9 @@ func (m *member) renew() {
 		return
 	}
 	until := asked.Add(m.fleet.config.Lease)
+	if m.maxRate > 0 {
+		until = asked.Add(m.fleet.config.Lease * 7 / 8)
+	}
 	if m.idle() && (m.pacing == "" || m.maxRate > 0) {
 		// Without a rate, no request waits for the lease. With slots, an idle process
 		// must not send alone because its lease ended.
@@ -246,7 +260,11 @@ func (m *member) request(usage admission.Usage) protocol.Request {
 		Sent: float64(usage.Sent), Throttled: float64(usage.Throttled),
 		Trips: milliseconds(usage.Trips.Sum), TripsOf: float64(usage.Trips.Of),
 	}
-	m.sent += (news.Sent + float64(usage.NotSent) - m.sent) / sentMemory
+	sent := news.Sent + float64(usage.NotSent)
+	m.sent += (sent - m.sent) / sentMemory
+	if m.maxRate > 0 && usage.Waiting > 0 {
+		m.sent = max(m.sent, sent)
+	}
 	m.unsent.Add(news)
 	r := protocol.Request{
 		ID: m.id, Last: m.last.Last, Settings: m.settings, Pacing: m.pacing,
@@ -254,7 +272,7 @@ func (m *member) request(usage admission.Usage) protocol.Request {
 		SeedRate: m.last.Rate, SeedTokens: m.share.FirstTokens(),
 		Sums: m.unsent, Law: m.proposed,
 		Wanted: m.wanted(usage), Unused: m.unused(usage),
-		MaxRate: m.maxRate, Ends: m.ends(), Away: milliseconds(m.took) / 2, Since: milliseconds(min(time.Since(m.lastAt), m.fleet.config.Lease)),
+		MaxRate: m.maxRate, Ends: m.ends(), Away: milliseconds(m.away), Since: milliseconds(min(time.Since(m.lastAt), m.fleet.config.Lease)),
 		Capacity: m.capacity, PerCall: m.perCall, Traffic: usage.Traffic, Counted: m.counted,
 	}
 	if said := sayLimits(usage.Said); said != m.told {
@@ -292,10 +310,12 @@ func (m *member) joined() bool { return m.last.Epoch != "" }
 // for the requests that it usually sends, with a reserve, but at least one, and
 // for the requests in line or refused.
 func (m *member) wanted(usage admission.Usage) float64 {
-	const reserve = 1.25
-	least := 1.0
+	reserve, least := 1.25, 1.0
 	if m.maxRate > 0 { // an unused slot is lost for all
 		least = 0
+		if usage.Waiting > 0 && usage.SendTokens == 0 { // nobody knows how many they would be
+			reserve = 2
+		}
 	}
 	return max(max(reserve*m.sent, least)+float64(usage.Waiting+usage.NotSent)-usage.SendTokens, 0)
 }
@@ -345,13 +365,15 @@ func (m *member) fail(err error) {
 	if m.failing {
 		m.unsent = protocol.Sums{}
 	}
-	m.failed++
+	if m.failed++; m.failed == 1 && !m.joined() {
+		m.begin(m.fleet.rateWithoutStore())
+	}
 	if time.Since(m.lastAt) > m.fleet.config.Lease {
 		m.leader, m.proposed, m.cut = nil, noLaw, false
 	}
 	if now := time.Now(); m.maxRate > 0 && now.Before(m.until) && now.Sub(m.lastAt) > m.fleet.config.Lease {
 		m.until = now // the lease was longer because the process was idle
-		m.share.Alone(m.alonePart(&m.last))
+		m.share.Alone(m.alonePart(&m.last), m.fleet.schedule.FirstToken())
 	}
 	m.fleet.settle(m, true)
 	m.fleet.report(m.share.Partition(), err)

@@ -17,6 +17,7 @@ import (
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/retrier"
 	"example.com/awsretry/internal/worlds"
 )
 
@@ -42,6 +43,7 @@ type world struct {
 	spans  []throttling
 	faults []storeFault
 
+	seed    uint64 // of the members' jitter
 	started time.Time
 	mu      sync.Mutex
 	tokens  float64
@@ -87,7 +89,7 @@ func newWorld(r *rand.Rand) *world {
 		length:  time.Minute,
 		callers: 1 + r.IntN(4),
 		answer:  worlds.Pick(r, time.Millisecond, 10*time.Millisecond, 10*time.Millisecond, 300*time.Millisecond),
-		r:       r,
+		r:       r, seed: r.Uint64(),
 	}
 	if worlds.Chance(r, 0.75) {
 		w.maxRate = math.Round(10*math.Pow(10, -1+4*r.Float64())) / 10
@@ -164,6 +166,17 @@ func (w *world) arrive(member int) int {
 	return code
 }
 
+// A worldSchedule is what is random in one member, whose goroutine alone uses it.
+type worldSchedule struct{ r *rand.Rand }
+
+func (s worldSchedule) RenewIn(d time.Duration) time.Duration {
+	return d - d/20 + time.Duration(s.r.Int64N(int64(d/10)+1))
+}
+
+func (worldSchedule) BeginRenewal() {}
+
+func (s worldSchedule) FirstToken() float64 { return s.r.Float64() }
+
 // A worldStore is the way of the members to the store.
 type worldStore struct {
 	*fleettest.Store
@@ -222,6 +235,7 @@ func (w *world) run(t *testing.T) {
 		all.Go(func() {
 			time.Sleep(m.from)
 			shared := newFleet(t, store, fleet.Config{MaxRate: w.maxRate, Lease: w.lease})
+			shared.Schedule(retrier.Seal{}, worldSchedule{rand.New(rand.NewPCG(w.seed, uint64(i)))})
 			defer shared.Close()
 			tr := &awsretry.Transport{
 				Base: worldBase{w, i}, Mode: awsretry.Adaptive, Shared: shared, MaxAttempts: 1,
@@ -288,17 +302,25 @@ func (w *world) most() (n int, from time.Duration) {
 	return n, from
 }
 
-// allowed returns how many requests a second may have. Without the store, parts of
-// less than one request a second add up to MaxRate only on average.
+// allowed returns how many requests a second may have by the page.
 func (w *world) allowed() float64 {
-	switch n := math.Ceil(w.maxRate); {
-	case len(w.faults) == 0:
+	n := math.Ceil(w.maxRate)
+	if len(w.faults) == 0 {
 		return n * 1.02
-	case w.maxRate < float64(len(w.members)):
-		return n + 4*math.Sqrt(n)
-	default:
-		return n*1.04 + 1
 	}
+	if w.maxRate < float64(len(w.members)) { // parts of less than one request a second add up to MaxRate on average
+		n += 4 * math.Sqrt(n)
+	}
+	for _, m := range w.members {
+		if m.from > 0 { // perhaps without the store
+			n += max(w.maxRate/100, min(w.maxRate/3, 0.1))
+		}
+	}
+	if slices.ContainsFunc(w.faults, func(f storeFault) bool { return f.kind == storeReturns }) {
+		n += w.maxRate * w.lease.Seconds() * 3 / 8 // slots that are granted twice
+	}
+	n += w.maxRate / float64(len(w.members)) // of a process that reaches the store later than others
+	return n*1.04 + 1
 }
 
 // TestWorlds checks the laws of a fleet in worlds drawn at random: nothing that waits
@@ -317,6 +339,17 @@ func TestWorlds(t *testing.T) {
 			fmt.Println(w)
 		}
 		w.run(t)
+		if *showWorlds {
+			h := map[int]int{}
+			for _, s := range w.sent { h[int(s.at/time.Second)]++ }
+			for i := range 62 { fmt.Print(h[i], " ") }
+			fmt.Println(w.members)
+			n, from := w.most()
+			for i, s := range w.sent {
+				if s.at >= from - 3*time.Second && s.at < from + 2*time.Second && n < 50 { fmt.Println(s.at, s.member, n, i) }
+			}
+			for _, f := range w.faults { if f.to >= from -3*time.Second && f.from < from+2*time.Second { fmt.Println(f.kind, f.from, f.to) } }
+		}
 		bound := max(2*w.lease, 10*time.Second)
 		if w.maxRate > 0 {
 			bound = max(bound, time.Duration(3/w.maxRate*float64(time.Second)))

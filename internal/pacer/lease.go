@@ -97,33 +97,24 @@ func (p *Pacer) lapse() {
 	p.leased.Lapse(p.updated)
 	p.setRate(p.updated)
 	if p.aloneAtMost > 0 && !p.leased.InForce(p.updated) {
-		p.clearSlots()
+		p.bucket.ClearSlots(p.firstToken)
 	}
 }
 
-// Alone ends the lease of p. Until the next lease, its rate is at most rate.
-func (p *Pacer) Alone(rate float64) {
+// Alone ends the lease of p. Until the next lease, its rate is at most rate. See
+// Grant for firstToken.
+func (p *Pacer) Alone(rate, firstToken float64) {
 	if p.leased == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.updated, p.aloneAtMost = max(p.bucket.Now(), p.updated), rate
+	p.updated, p.aloneAtMost, p.firstToken = max(p.bucket.Now(), p.updated), rate, firstToken
 	p.leased.Lease(p.updated, pacing.Lease{Until: p.updated, Limited: true, Alone: rate})
 	p.leased.Lapse(p.updated)
 	p.setRate(p.updated)
-	p.clearSlots()
+	p.bucket.ClearSlots(firstToken)
 	p.begins()
-}
-
-// clearSlots continues without slots. At less than one request a second, the bucket
-// begins with a part of a token: otherwise all processes would send at once after
-// a long wait. It requires that p.mu is held.
-func (p *Pacer) clearSlots() {
-	p.bucket.ClearSlots()
-	if p.aloneAtMost < 1 {
-		p.bucket.Put(p.firstToken)
-	}
 }
 
 // Counts returns how many attempts were sent since the last call, and how many

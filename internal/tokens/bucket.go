@@ -24,10 +24,12 @@ type Bucket struct {
 	capacity float64       // of tokens while nobody waits; see tokensAt for more
 	tokens   float64       // at the time at
 	at       time.Duration // time up to which tokens are credited; never decreases
+	used     time.Duration // when a token was last taken
 	lost     float64       // tokens that were not added because the bucket was full, since TakeLost
 
 	slotted bool    // tokens are slots
 	slots   []Slots // that can still be used
+	kept    float64 // tokens from before the slots; 0 after a slot was used
 
 	unpaced bool              // nobody waits for tokens
 	limits  *announced.Ledger // what callers wait for, too; nil: nothing
@@ -60,7 +62,7 @@ const (
 
 // New returns a bucket that is full at start. rate is in tokens per second.
 func New(start time.Time, rate, capacity float64) *Bucket {
-	return &Bucket{start: start, rate: rate, capacity: capacity, tokens: capacity}
+	return &Bucket{start: start, rate: rate, capacity: capacity, tokens: capacity, used: -clockEnd}
 }
 
 // Now returns the time since the start, at most 146 years, on the monotonic clock.
@@ -171,8 +173,9 @@ func (b *Bucket) take(now time.Duration, n float64, req announced.Request) (sent
 // spend takes n tokens, of which rounding may have lost a part.
 // spend requires that b.mu is held.
 func (b *Bucket) spend(now time.Duration, n float64) {
-	b.tokens = max(b.tokens-n, 0)
+	b.tokens, b.used = max(b.tokens-n, 0), now
 	if b.slotted {
+		b.kept = 0
 		b.dropSlots(now, int(n))
 	}
 }

@@ -317,7 +317,7 @@ func TestSlots(t *testing.T) {
 		}
 		<-done
 		<-done
-		b.ClearSlots()
+		b.ClearSlots(0)
 		<-done
 		if took != [3]time.Duration{200 * ms, 250 * ms, 260 * ms} {
 			t.Errorf("they came after %v", took)
