@@ -74,7 +74,7 @@ func TestGoodputOfMaxRate(t *testing.T) {
 					w.run(t)
 					most, _ := w.most()
 					got := float64(len(w.sent)) / maxRate / (w.length - 3*lease/2).Seconds() // a new key is closed for a lease
-					t.Logf("MaxRate %g, %d processes, lease %v: goodput %.3f, at most %d", maxRate, n, lease, got, most)
+					t.Logf("MaxRate %g, %d processes, lease %v: goodput %.3f, at most %d; %.1f renewals a second of each", maxRate, n, lease, got, most, float64(w.renewals.Load())/w.length.Seconds()/float64(n))
 					if got < 0.95-1/maxRate/w.length.Seconds() || float64(most) > w.allowed() {
 						t.Errorf("MaxRate %g, %d processes, lease %v: goodput %.3f, at most %d in a second", maxRate, n, lease, got, most)
 					}

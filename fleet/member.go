@@ -108,7 +108,8 @@ func (m *member) run() {
 		case m.failing:
 			pause = m.retryPause()
 		case m.short:
-			pause = max(period/2-time.Since(began), period/20)
+			next := duration(1000*(1-m.last.Credit)/m.last.Share)
+			pause = max(min(max(period/2,next), period)-time.Since(began), period/20)
 		}
 		if m.failing { // no early renewals: spare a failing store
 			soonest = pause

@@ -135,7 +135,7 @@ end
 local most = pace / 1000 -- tokens in a millisecond
 local saved = lease / 8 * most
 s.left = s.left + elapsed * (most - total('granted')) + a.unused
-if a.maxRate > 0 then s.left = (now + lease * 3 / 8 - s.next) * most end
+if a.maxRate > 0 then s.left = (now + lease * 3 / 8 + every - s.next) * most end
 s.left = math.max(math.min(s.left, saved), -saved)
 local rate = most + s.left / lease
 
@@ -158,7 +158,7 @@ if not a.leaving then
   s.members, s.asking, s.granted = s.members + 1, s.asking + part, s.granted + share
   if a.maxRate > 0 then
     -- What the process was granted too little of, or what nobody asked for.
-    local own = math.min(a.credit + share * a.since, math.max(share * lease, 1))
+    local own = math.min(a.credit + share * a.since, math.max(share * lease, 1 + share * lease / 2))
     -- At least one slot is within a lease, however low the rate is.
     local function before(time) return math.ceil((time - s.next) / every) end
     local needed = math.floor(a.wanted)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,13 +44,14 @@ type world struct {
 	spans  []throttling
 	faults []storeFault
 
-	seed    uint64 // of the members' jitter
-	started time.Time
-	mu      sync.Mutex
-	tokens  float64
-	at      time.Duration
-	sent    []worldSending
-	r       *rand.Rand // of the service, guarded by mu
+	seed     uint64 // of the members' jitter
+	started  time.Time
+	mu       sync.Mutex
+	tokens   float64
+	at       time.Duration
+	sent     []worldSending
+	renewals atomic.Int64
+	r        *rand.Rand // of the service, guarded by mu
 }
 
 // A throttling is a span in which the service throttles a share of the requests.
@@ -184,6 +186,7 @@ type worldStore struct {
 }
 
 func (s worldStore) Eval(ctx context.Context, script string, keys, args []string) ([]string, error) {
+	s.renewals.Add(1)
 	for _, f := range s.faults {
 		now := time.Since(s.started)
 		if !f.has(now) {
@@ -341,14 +344,24 @@ func TestWorlds(t *testing.T) {
 		w.run(t)
 		if *showWorlds {
 			h := map[int]int{}
-			for _, s := range w.sent { h[int(s.at/time.Second)]++ }
-			for i := range 62 { fmt.Print(h[i], " ") }
+			for _, s := range w.sent {
+				h[int(s.at/time.Second)]++
+			}
+			for i := range 62 {
+				fmt.Print(h[i], " ")
+			}
 			fmt.Println(w.members)
 			n, from := w.most()
 			for i, s := range w.sent {
-				if s.at >= from - 3*time.Second && s.at < from + 2*time.Second && n < 50 { fmt.Println(s.at, s.member, n, i) }
+				if s.at >= from-3*time.Second && s.at < from+2*time.Second && n < 50 {
+					fmt.Println(s.at, s.member, n, i)
+				}
 			}
-			for _, f := range w.faults { if f.to >= from -3*time.Second && f.from < from+2*time.Second { fmt.Println(f.kind, f.from, f.to) } }
+			for _, f := range w.faults {
+				if f.to >= from-3*time.Second && f.from < from+2*time.Second {
+					fmt.Println(f.kind, f.from, f.to)
+				}
+			}
 		}
 		bound := max(2*w.lease, 10*time.Second)
 		if w.maxRate > 0 {

@@ -224,7 +224,7 @@ func (r *renewal) divide() {
 	saved := r.Lease / 8 * most
 	p.left = p.left + float64(r.elapsed*(most-p.granted.total())) + r.Unused
 	if r.MaxRate > 0 {
-		p.left = (p.now + r.Lease*3/8 - p.next) * most
+		p.left = (p.now + r.Lease*3/8 + r.reply.Every - p.next) * most
 	}
 	p.left = max(min(p.left, saved), -saved)
 	rate := most + p.left/r.Lease
@@ -294,7 +294,7 @@ func (r *renewal) asker() string { return fmt.Sprintf("%s %.0f", r.ID, r.Renewal
 
 // grantSlots grants a member the slots that it needs, or its share of them.
 func (r *renewal) grantSlots(share float64, enough bool) {
-	p, own := r.p, min(r.Credit+float64(share*r.Since), max(share*r.Lease, 1))
+	p, own := r.p, min(r.Credit+float64(share*r.Since), max(share*r.Lease, 1+share*r.Lease/2))
 	before := func(time float64) float64 { return math.Ceil((time - p.next) / r.reply.Every) }
 	needed := math.Floor(r.Wanted)
 	offered := max(math.Floor(own), before(p.now+r.Lease/4))
