@@ -31,6 +31,10 @@ type leader struct {
 	limit float64       // that the law has found; 0 while it searches
 	trip  time.Duration // of throttled requests, smoothed; 0 if unknown
 
+	// Before there is a rate.
+	throttled   float64
+	throttledAt time.Duration // the first throttled request
+
 	sent  []sending // that may still be throttled
 	owed  float64   // throttled requests that were counted as accepted
 	rest  float64   // the fraction of an outcome that was not passed to the law yet
@@ -119,17 +123,14 @@ func (l *leader) step(got *protocol.Reply) (found protocol.Law, cut bool) {
 	before, was := l.now, l.rate
 	l.now = max(l.now, duration(got.Now))
 	l.measureTrip(&got.Sums)
-	news := outcomes{l.takeAccepted(&got.Sums, before), got.Throttled}
-	switch {
-	case l.rate > 0:
-		if !l.fall(news) {
-			l.feed(before, news)
+	if l.rate == 0 {
+		if !l.measureAlone(&got.Sums, before) {
+			return noLaw, false
 		}
-	case got.Throttled == 0:
-		return noLaw, false
-	default:
-		l.rate, l.slower = news.accepted/l.lease.Seconds(), l.slowness()
+		l.slower = l.slowness()
 		l.begin()
+	} else if news := (outcomes{l.takeAccepted(&got.Sums, before), got.Throttled}); !l.fall(news) {
+		l.feed(before, news)
 	}
 	l.rate, l.limit = max(l.pace(), l.least), cmp.Or(l.law.Limit()/l.slower, l.limit)
 	if s := l.slowness(); math.Abs(s-l.slower) > 0.5*l.slower && l.limit > 0 {
@@ -158,26 +159,37 @@ func (l *leader) measureTrip(news *protocol.Sums) {
 	l.trip += (mean - l.trip) / 2
 }
 
+// measureAlone sets the rate to what the service accepts from members that each
+// have a law of their own, and returns false until it knows that: a lease after the
+// first throttled request.
+func (l *leader) measureAlone(news *protocol.Sums, before time.Duration) bool {
+	l.sent = append(l.sent, sending{(before + l.now) / 2, news.Sent})
+	if l.throttled += news.Throttled; l.throttled == 0 {
+		l.throttledAt = l.now
+	}
+	for len(l.sent) > 1 && l.sent[0].at < l.throttledAt-l.lease {
+		l.sent = l.sent[1:]
+	}
+	if l.now-l.throttledAt < l.lease {
+		return false
+	}
+	n := -l.throttled
+	for _, s := range l.sent {
+		n += s.n
+	}
+	l.rate = max(n/(l.now-l.sent[0].at).Seconds(), l.least)
+	return true
+}
+
 // takeAccepted returns how many requests turned out to be accepted since before.
 func (l *leader) takeAccepted(news *protocol.Sums, before time.Duration) (n float64) {
 	l.sent = append(l.sent, sending{(before + l.now) / 2, news.Sent})
-	trip, longest := l.trip, longestTrip
-	switch begins := news.Throttled > 0; {
-	case l.rate == 0 && !begins: // it is not known yet how long a throttled one takes
-		trip = longestTrip
-	case l.rate == 0: // earlier requests say nothing about the current rate
-		longest = trip + l.lease
-	}
-	for len(l.sent) > 0 && l.now-l.sent[0].at >= trip {
-		if l.now-l.sent[0].at < longest {
-			n += l.sent[0].n
-		}
+	for len(l.sent) > 0 && l.now-l.sent[0].at >= l.trip {
+		n += l.sent[0].n
 		l.sent = l.sent[1:]
 	}
 	n -= l.owed + news.Throttled
-	if l.owed = max(-n, 0); l.rate == 0 {
-		l.owed = 0
-	}
+	l.owed = max(-n, 0)
 	return max(n, 0)
 }
 

@@ -108,8 +108,8 @@ func (m *member) run() {
 		case m.failing:
 			pause = m.retryPause()
 		case m.short:
-			next := duration(1000*(1-m.last.Credit)/m.last.Share)
-			pause = max(min(max(period/2,next), period)-time.Since(began), period/20)
+			next := duration(1000 * (1 - m.last.Credit) / m.last.Share)
+			pause = max(min(max(period/2, next), period)-time.Since(began), period/20)
 		}
 		if m.failing { // no early renewals: spare a failing store
 			soonest = pause

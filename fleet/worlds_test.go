@@ -44,6 +44,7 @@ type world struct {
 	spans  []throttling
 	faults []storeFault
 
+	alone    bool
 	seed     uint64 // of the members' jitter
 	started  time.Time
 	mu       sync.Mutex
@@ -220,7 +221,7 @@ func (s worldStore) Eval(ctx context.Context, script string, keys, args []string
 // run lets the world pass.
 func (w *world) run(t *testing.T) {
 	store := worldStore{&fleettest.Store{Latency: time.Millisecond}, w}
-	w.started = time.Now()
+	w.started, w.tokens = time.Now(), max(w.rate/5, 2)
 	var all sync.WaitGroup
 	for _, f := range w.faults {
 		all.Go(func() {
@@ -237,12 +238,15 @@ func (w *world) run(t *testing.T) {
 	for i, m := range w.members {
 		all.Go(func() {
 			time.Sleep(m.from)
-			shared := newFleet(t, store, fleet.Config{MaxRate: w.maxRate, Lease: w.lease})
-			shared.Schedule(retrier.Seal{}, worldSchedule{rand.New(rand.NewPCG(w.seed, uint64(i)))})
-			defer shared.Close()
 			tr := &awsretry.Transport{
-				Base: worldBase{w, i}, Mode: awsretry.Adaptive, Shared: shared, MaxAttempts: 1,
+				Base: worldBase{w, i}, Mode: awsretry.Adaptive, MaxAttempts: 1,
 				RateLimit: awsretry.RateLimitConfig{Pacing: w.pacing},
+			}
+			if !w.alone {
+				shared := newFleet(t, store, fleet.Config{MaxRate: w.maxRate, Lease: w.lease})
+				shared.Schedule(retrier.Seal{}, worldSchedule{rand.New(rand.NewPCG(w.seed, uint64(i)))})
+				defer shared.Close()
+				tr.Shared = shared
 			}
 			ctx, cancel := context.WithCancel(t.Context()) // without a deadline, which would refuse waits
 			defer cancel()
