@@ -35,21 +35,15 @@ type leader struct {
 	throttled   float64
 	throttledAt time.Duration // the first throttled request
 
-	sent  []sending // that may still be throttled
-	owed  float64   // throttled requests that were counted as accepted
-	rest  float64   // the fraction of an outcome that was not passed to the law yet
-	cutAt time.Duration
-
-	// The outcomes since the last cut, and since all processes know of it.
-	all, heard outcomes
+	sent    []sending // that may still be throttled
+	owed    float64   // throttled requests that were counted as accepted
+	rest    float64   // the fraction of an outcome that was not passed to the law yet
+	cutAt   time.Duration
+	denials float64
+	denied  float64 // the rate when everything began to be throttled; 0 if something is accepted
 }
 
 type outcomes struct{ accepted, throttled float64 }
-
-func (o *outcomes) add(p outcomes) {
-	o.accepted += p.accepted
-	o.throttled += p.throttled
-}
 
 // A sending is a number of requests that were sent at about the same time.
 type sending struct {
@@ -64,16 +58,11 @@ const (
 
 	slowTrip = time.Second
 
+	enough = 10
+
 	// longestTrip is how long a leader waits for the outcomes of requests that
 	// were sent before a cut.
 	longestTrip = time.Minute
-
-	// The rate is far too high after enough throttled requests since a cut, and
-	// again more since all processes know of it. fall keeps at least leastLeft of
-	// the rate.
-	enough    = 10
-	again     = 2
-	leastLeft = 1. / 8
 
 	// mostFed is how many outcomes of a kind a step passes to the law at most.
 	mostFed = 200_000
@@ -129,8 +118,10 @@ func (l *leader) step(got *protocol.Reply) (found protocol.Law, cut bool) {
 		}
 		l.slower = l.slowness()
 		l.begin()
-	} else if news := (outcomes{l.takeAccepted(&got.Sums, before), got.Throttled}); !l.fall(news) {
+	} else {
+		news := outcomes{l.takeAccepted(&got.Sums, before), got.Throttled}
 		l.feed(before, news)
+		l.restore(was, news)
 	}
 	l.rate, l.limit = max(l.pace(), l.least), cmp.Or(l.law.Limit()/l.slower, l.limit)
 	if s := l.slowness(); math.Abs(s-l.slower) > 0.5*l.slower && l.limit > 0 {
@@ -142,7 +133,7 @@ func (l *leader) step(got *protocol.Reply) (found protocol.Law, cut bool) {
 		l.law.SumOf(l.lawTime(l.now), n)
 	}
 	if cut = l.rate < 0.97*was || was == 0; cut {
-		l.cutAt, l.all, l.heard = l.now, outcomes{}, outcomes{}
+		l.cutAt = l.now
 	}
 	return protocol.Law{Rate: l.rate, Limit: l.limit, Trip: milliseconds(l.trip)}, cut
 }
@@ -176,6 +167,10 @@ func (l *leader) measureAlone(news *protocol.Sums, before time.Duration) bool {
 	n := -l.throttled
 	for _, s := range l.sent {
 		n += s.n
+	}
+	if n <= 0 {
+		l.sent, l.throttled = nil, 0
+		return false
 	}
 	l.rate = max(n/(l.now-l.sent[0].at).Seconds(), l.least)
 	return true
@@ -228,20 +223,21 @@ func (l *leader) sentBefore(at time.Duration) time.Duration {
 	return max(at-l.lease-l.lease/8-l.trip, 1)
 }
 
-// fall lowers the rate to what is accepted if a cut left more than 1.5 times as much,
-// and reports whether it did. A process alone, which sees each outcome at once, would
-// have cut its rate several times.
-func (l *leader) fall(news outcomes) bool {
-	if l.all.add(news); l.sentBefore(l.now) < l.cutAt || l.limit == 0 {
-		return false
+// restore continues at the rate from before a time in which everything was
+// throttled, which says nothing about the limit.
+func (l *leader) restore(was float64, news outcomes) {
+	switch {
+	case news.accepted > 0 && news.throttled > 0:
+	case news.throttled > 0:
+		if l.denials += news.throttled; l.denied == 0 {
+			l.denied = was
+		}
+	case news.accepted > 0:
+		if l.denials >= enough && l.denied > l.pace() {
+			l.law.Adopt(l.lawTime(l.now), l.denied*l.slower)
+		}
+		l.denied, l.denials = 0, 0
 	}
-	l.heard.add(news)
-	if l.all.throttled < max(enough, l.all.accepted/2) || l.heard.throttled < max(again, l.heard.accepted/2) {
-		return false
-	}
-	share := l.all.accepted / (l.all.accepted + l.all.throttled)
-	l.law.Adopt(l.lawTime(l.now), l.rate*l.slower*max(share, leastLeft))
-	return true
 }
 
 // checkSums returns an error if there are more outcomes since the last step than
