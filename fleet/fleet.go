@@ -214,7 +214,7 @@ func (f *Fleet) FirstRate() float64 {
 // rateWithoutStore is the rate of a process that has never reached the store. It is
 // FirstRate, but no request waits for ever.
 func (f *Fleet) rateWithoutStore() float64 {
-	return max(f.FirstRate(), min(f.config.MaxRate/3, 1/max(10, 2*f.config.Lease.Seconds())))
+	return max(f.FirstRate(), min(f.config.MaxRate/3, 1/max(8, 2*f.config.Lease.Seconds())))
 }
 
 // admits reports whether one more member may renew for the first time.

@@ -168,11 +168,7 @@ func (l *leader) measureAlone(news *protocol.Sums, before time.Duration) bool {
 	for _, s := range l.sent {
 		n += s.n
 	}
-	if n <= 0 {
-		l.sent, l.throttled = nil, 0
-		return false
-	}
-	l.rate = max(n/(l.now-l.sent[0].at).Seconds(), l.least)
+	l.rate = max(n/max(l.now-l.sent[0].at, l.lease).Seconds(), l.least)
 	return true
 }
 

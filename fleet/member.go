@@ -263,7 +263,7 @@ func (m *member) request(usage admission.Usage) protocol.Request {
 	}
 	sent := news.Sent + float64(usage.NotSent)
 	m.sent += (sent - m.sent) / sentMemory
-	if usage.Waiting > 0 {
+	if usage.Waiting > 0 && m.maxRate == 0 {
 		m.sent = max(m.sent, sent)
 	}
 	m.unsent.Add(news)
@@ -312,7 +312,7 @@ func (m *member) joined() bool { return m.last.Epoch != "" }
 // for the requests in line or refused.
 func (m *member) wanted(usage admission.Usage) float64 {
 	reserve, least := 1.25, 1.0
-	if usage.Waiting > 0 { // nobody knows how many they would be
+	if usage.Waiting > 0 && (m.maxRate == 0 || usage.SendTokens == 0) { // nobody knows how many they would be
 		reserve = 2
 	}
 	if m.maxRate > 0 { // an unused slot is lost for all

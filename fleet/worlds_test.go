@@ -313,7 +313,7 @@ func (w *world) most() (n int, from time.Duration) {
 func (w *world) allowed() float64 {
 	n := math.Ceil(w.maxRate)
 	if len(w.faults) == 0 {
-		return n * 1.02
+		return math.Ceil(n*1.02 + w.maxRate/100*float64(len(w.members))) // before their first leases
 	}
 	if w.maxRate < float64(len(w.members)) { // parts of less than one request a second add up to MaxRate on average
 		n += 4 * math.Sqrt(n)

@@ -294,7 +294,7 @@ func (r *renewal) asker() string { return fmt.Sprintf("%s %.0f", r.ID, r.Renewal
 
 // grantSlots grants a member the slots that it needs, or its share of them.
 func (r *renewal) grantSlots(share float64, enough bool) {
-	p, own := r.p, min(r.Credit+float64(share*r.Since), max(share*r.Lease, 1+share*r.Lease/2))
+	p, own := r.p, min(r.Credit+float64(share*r.Since), max(share*r.Lease, 1))
 	before := func(time float64) float64 { return math.Ceil((time - p.next) / r.reply.Every) }
 	needed := math.Floor(r.Wanted)
 	offered := max(math.Floor(own), before(p.now+r.Lease/4))
