@@ -31,16 +31,16 @@ type leader struct {
 	limit float64       // that the law has found; 0 while it searches
 	trip  time.Duration // of throttled requests, smoothed; 0 if unknown
 
-	// Before there is a rate.
-	throttled   float64
-	throttledAt time.Duration // the first throttled request
+	throttled   float64       // requests before there is a rate
+	throttledAt time.Duration // the first of them
 
-	sent    []sending // that may still be throttled
-	owed    float64   // throttled requests that were counted as accepted
-	rest    float64   // the fraction of an outcome that was not passed to the law yet
-	cutAt   time.Duration
-	denials float64
-	denied  float64 // the rate when everything began to be throttled; 0 if something is accepted
+	sent  []sending // that may still be throttled
+	owed  float64   // throttled requests that were counted as accepted
+	rest  float64   // the fraction of an outcome that was not passed to the law yet
+	cutAt time.Duration
+
+	denials float64 // throttled requests since something was accepted
+	denied  float64 // the rate at the first of them; 0 if there is none
 }
 
 type outcomes struct{ accepted, throttled float64 }
@@ -58,6 +58,7 @@ const (
 
 	slowTrip = time.Second
 
+	// enough is how many requests are throttled in a row by more than chance.
 	enough = 10
 
 	// longestTrip is how long a leader waits for the outcomes of requests that

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -22,8 +23,7 @@ import (
 	"example.com/awsretry/internal/worlds"
 )
 
-var worldCount = flag.Int("worlds", 0, "how many worlds with faults of the store TestWorlds draws; 0 means 20 without")
-var showWorlds = flag.Bool("showworlds", false, "print each world before it begins")
+var worldCount = flag.Int("worlds", 20, "how many worlds TestWorlds and TestWorldsBesideAlone draw")
 
 // A span is a time of a world, from its start.
 type span struct{ from, to time.Duration }
@@ -333,43 +333,15 @@ func (w *world) allowed() float64 {
 // TestWorlds checks the laws of a fleet in worlds drawn at random: nothing that waits
 // comes to rest, and no second has more than MaxRate.
 func TestWorlds(t *testing.T) {
-	n := *worldCount
-	if n == 0 {
-		n = 20
-	}
-	worlds.Each(t, n, func(t *testing.T, r *rand.Rand) {
+	worlds.Each(t, *worldCount, func(t *testing.T, r *rand.Rand) {
 		w := newWorld(r)
-		if *worldCount == 0 {
-			w.faults = nil
-		}
-		if *showWorlds {
-			fmt.Println(w)
-		}
 		w.run(t)
-		if *showWorlds {
-			h := map[int]int{}
-			for _, s := range w.sent {
-				h[int(s.at/time.Second)]++
-			}
-			for i := range 62 {
-				fmt.Print(h[i], " ")
-			}
-			fmt.Println(w.members)
-			n, from := w.most()
-			for i, s := range w.sent {
-				if s.at >= from-3*time.Second && s.at < from+2*time.Second && n < 50 {
-					fmt.Println(s.at, s.member, n, i)
-				}
-			}
-			for _, f := range w.faults {
-				if f.to >= from-3*time.Second && f.from < from+2*time.Second {
-					fmt.Println(f.kind, f.from, f.to)
-				}
-			}
-		}
 		bound := max(2*w.lease, 10*time.Second)
 		if w.maxRate > 0 {
 			bound = max(bound, time.Duration(3/w.maxRate*float64(time.Second)))
+		}
+		if len(w.faults) > 0 { // a lost reply makes a process count twice for a while
+			bound *= 2
 		}
 		if s := w.standstill(); s.to-s.from > bound+w.answer {
 			t.Errorf("nothing was sent from %v to %v\n%v", s.from, s.to, w)
@@ -379,9 +351,53 @@ func TestWorlds(t *testing.T) {
 		}
 		if w.maxRate > 0 && w.rate == 0 && len(w.spans)+len(w.faults) == 0 && slices.IndexFunc(w.members, func(m span) bool { return m.from == 0 && m.to == w.length }) >= 0 {
 			offered := min(w.maxRate, float64(w.callers)/w.answer.Seconds())
-			if n, want := float64(len(w.sent)), offered*(w.length-3*w.lease/2).Seconds(); w.maxRate <= offered && n < 0.95*want-1 {
+			if n, want := float64(len(w.sent)), offered*(w.length-3*w.lease/2).Seconds(); w.lease < 5*time.Second && w.maxRate <= offered && n < 0.95*want-1 {
 				t.Errorf("%.3f of MaxRate was sent\n%v", n/want, w)
 			}
 		}
 	})
+}
+
+// TestWorldsBesideAlone compares what a service accepts from a fleet and from the
+// same processes that share nothing. A fleet may have less where each process alone
+// sends far more than is accepted; in all worlds together it does not.
+func TestWorldsBesideAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs many worlds")
+	}
+	var parts, throttled, throttledAlone float64
+	worlds.Each(t, *worldCount, func(t *testing.T, r *rand.Rand) {
+		seed := r.Uint64()
+		var sent, accepted [2]float64
+		for i := range 2 {
+			w := newWorld(rand.New(rand.NewPCG(seed, 0)))
+			w.maxRate, w.faults, w.alone = 0, nil, i == 1
+			w.lease, w.rate = min(w.lease, time.Second), cmp.Or(w.rate, 100)
+			w.run(t)
+			sent[i], accepted[i] = w.count()
+		}
+		part := accepted[0] / max(accepted[1], 1)
+		t.Logf("accepted %.0f, alone %.0f: %.2f", accepted[0], accepted[1], part)
+		if part < 0.15 {
+			t.Errorf("a fleet has %.2f of what is accepted alone", part)
+		}
+		parts += min(part, 1)
+		throttled += 1 - accepted[0]/max(sent[0], 1)
+		throttledAlone += 1 - accepted[1]/max(sent[1], 1)
+	})
+	n := float64(*worldCount)
+	t.Logf("a fleet has %.3f of what is accepted alone; %.3f are throttled, alone %.3f", parts/n, throttled/n, throttledAlone/n)
+	if parts < 0.85*n || throttled > throttledAlone {
+		t.Error("want at least 0.85, and not more throttled than alone")
+	}
+}
+
+// count returns how many requests were sent, and how many accepted.
+func (w *world) count() (sent, accepted float64) {
+	for _, s := range w.sent {
+		if s.accepted {
+			accepted++
+		}
+	}
+	return float64(len(w.sent)), accepted
 }
