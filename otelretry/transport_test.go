@@ -45,6 +45,7 @@ func TestGauges(t *testing.T) {
 		calls   int           // one after the other
 		waiting int           // in the line at the end
 		grant   *pacer.Grant
+		idle    bool // the grant has no lease
 		want    []string
 	}{
 		"legacy":   {tr: &awsretry.Transport{Mode: awsretry.Legacy}, calls: 1},
@@ -105,6 +106,14 @@ func TestGauges(t *testing.T) {
 				gauge("expected_wait[s]", 0.5),
 			}, idle...),
 		},
+		"a fleet that is idle": {
+			tr: &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}, calls: 1,
+			grant: &pacer.Grant{Members: 5, FleetTokens: 70}, idle: true,
+			want: append([]string{
+				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("leased[{lease}]", 1), gauge("members[{process}]", 5),
+				gauge("fleet_tokens[{token}]", 70), gauge("expected_wait[s]", 0),
+			}, idle...),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -122,7 +131,10 @@ func TestGauges(t *testing.T) {
 				}
 				synctest.Wait()
 				if tt.grant != nil {
-					tt.grant.Until = time.Now().Add(time.Second)
+					tt.grant.IdleUntil = time.Now().Add(time.Second)
+					if !tt.idle {
+						tt.grant.Until = tt.grant.IdleUntil
+					}
 					shared.share.Grant(*tt.grant)
 				}
 				wantMetrics(t, reader, tt.want, gauges...)
