@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -110,9 +112,15 @@ type hardship struct {
 	name   string
 	every  time.Duration
 	lasts  time.Duration // in all; -chaos makes it longer
-	keeps  record        // at least the rate, and at most the rest
 	happen func(c *crew)
 }
+
+// What a crew keeps during any fault: at least the rate, and at most the rest. A
+// machine that is busy delays some requests more than others.
+var (
+	goal     = record{40, 500 * time.Millisecond, 52}
+	whenBusy = record{30, 750 * time.Millisecond, 56}
+)
 
 // TestFaultsOfProcesses is a table: whatever happens to the store or to the processes,
 // they send nearly as much as they may, and never more.
@@ -120,9 +128,6 @@ func TestFaultsOfProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 25 s")
 	}
-	goal := record{40, 500 * time.Millisecond, 52}
-	// A paused store neither grants nor refuses: slots end before leases do.
-	pauses := record{15, 700 * time.Millisecond, 52}
 	t.Run("one server", func(t *testing.T) {
 		t.Parallel()
 		s := storetest.Start(t)
@@ -133,21 +138,28 @@ func TestFaultsOfProcesses(t *testing.T) {
 			signal(syscall.SIGCONT)
 		}
 		newCrew(t, s.Addr, "").undergo([]hardship{
-			{"none", time.Second, time.Second, goal, func(*crew) {}},
-			{"connections cut", 2 * time.Second, 2 * time.Second, goal, cut},
-			{"connections cut", 700 * time.Millisecond, 2800 * time.Millisecond, goal, cut},
-			{"the store pauses for 0.6 s", 2 * time.Second, 2 * time.Second, goal, func(*crew) { pause(600*time.Millisecond, s.Signal) }},
-			{"the store pauses for 0.5 s", time.Second, 2 * time.Second, pauses, func(*crew) { pause(500*time.Millisecond, s.Signal) }},
-			{"the key is deleted", 30 * time.Millisecond, 1500 * time.Millisecond, goal, func(*crew) { s.Do("FLUSHALL") }},
-			{"the store is gone for 1 s, and returns empty", 2500 * time.Millisecond, 2500 * time.Millisecond, goal, func(*crew) {
+			{"none", time.Second, 500 * time.Millisecond, func(*crew) {}},
+			{"connections cut", 2 * time.Second, 2 * time.Second, cut},
+			{"connections cut", 700 * time.Millisecond, 2100 * time.Millisecond, cut},
+			{"the store pauses for 0.6 s", 2 * time.Second, 2 * time.Second, func(*crew) { pause(600*time.Millisecond, s.Signal) }},
+			{"the store pauses for 0.5 s", time.Second, 2 * time.Second, func(*crew) { pause(500*time.Millisecond, s.Signal) }},
+			{"the key is deleted", 30 * time.Millisecond, time.Second, func(*crew) { s.Do("FLUSHALL") }},
+			{"the store is gone for 1 s, and returns empty", 2500 * time.Millisecond, 2500 * time.Millisecond, func(*crew) {
 				s.Stop()
 				time.Sleep(time.Second)
 				s.Restart()
 			}},
-			{"a process pauses for 1 s", 1500 * time.Millisecond, 1500 * time.Millisecond, goal, func(c *crew) {
+			{"the store returns to a copy from before a flush", 2 * time.Second, 2 * time.Second, func(*crew) {
+				s.Do("SAVE")
+				s.Do("FLUSHALL")
+				time.Sleep(500 * time.Millisecond)
+				s.Stop()
+				s.Restart()
+			}},
+			{"a process pauses for 1 s", 1500 * time.Millisecond, 1500 * time.Millisecond, func(c *crew) {
 				pause(time.Second, func(signal os.Signal) { _ = c.workers[0].Process.Signal(signal) })
 			}},
-			{"all processes are killed and start again", 2 * time.Second, 2 * time.Second, goal, func(c *crew) {
+			{"all processes are killed and start again", 2 * time.Second, 2 * time.Second, func(c *crew) {
 				for _, w := range c.workers {
 					w.kill()
 				}
@@ -165,7 +177,7 @@ func TestFaultsOfProcesses(t *testing.T) {
 				return strings.Contains(replicas, "master-link-status:ok") && strings.Contains(replicas, "flags:slave ")
 			})
 		}
-		c.undergo([]hardship{{"failover", 20 * time.Second, 5 * time.Second, goal, func(c *crew) {
+		c.undergo([]hardship{{"failover", 20 * time.Second, 5 * time.Second, func(c *crew) {
 			c.ready()
 			primary.Stop()
 			eventually(t, "promotion", func() bool {
@@ -179,15 +191,35 @@ func TestFaultsOfProcesses(t *testing.T) {
 	})
 }
 
+// busy returns a function that returns how long the machine has delayed a goroutine
+// at most.
+func busy() func() time.Duration {
+	var longest atomic.Int64
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		const pause = 5 * time.Millisecond
+		for ctx.Err() == nil {
+			start := time.Now()
+			time.Sleep(pause)
+			longest.Store(max(longest.Load(), int64(time.Since(start)-pause)))
+		}
+	}()
+	return func() time.Duration {
+		cancel()
+		return time.Duration(longest.Load())
+	}
+}
+
 // undergo reports what a crew sends during faults, and fails the test if that is too
-// little or too much, or if a call failed. A busy machine may delay some requests, so
-// there are three tries.
+// little or too much, or if a call failed. On a busy machine there are three tries.
 func (c *crew) undergo(hardships []hardship) {
-	c.Log("| fault | each | requests a second | longest gap | most in a second |")
+	const mayVary = 20 * time.Millisecond // as Config.MaxRate says
+	c.Log("| fault | each | requests a second | longest gap | most in a second | delay by the machine |")
 	for _, h := range hardships {
 		lasts := time.Duration(float64(h.lasts) * chaos.Seconds() / defaultChaos.Seconds())
 		for try := 1; ; try++ {
 			c.ready()
+			delayed := busy()
 			from, until := time.Since(c.at), time.Now().Add(lasts)
 			for next := time.Now(); next.Before(until); next = next.Add(h.every) {
 				time.Sleep(time.Until(next))
@@ -197,12 +229,17 @@ func (c *crew) undergo(hardships []hardship) {
 			to := time.Since(c.at)
 			time.Sleep(500 * time.Millisecond) // nor may there be too much afterwards
 			got, most := c.measure(from, to), c.measure(from, time.Since(c.at)).most
-			c.Logf("| %s | %v | %.1f | %.2f s | %d |", h.name, h.every, got.rate, got.gap.Seconds(), most)
-			if got.rate >= h.keeps.rate && got.gap <= h.keeps.gap && most <= h.keeps.most {
+			delay := delayed()
+			c.Logf("| %s | %v | %.1f | %.2f s | %d | %d ms |", h.name, h.every, got.rate, got.gap.Seconds(), most, delay.Milliseconds())
+			want := goal
+			if delay >= mayVary {
+				want = whenBusy
+			}
+			if got.rate >= want.rate && got.gap <= want.gap && most <= want.most {
 				break
 			}
-			if try == 3 {
-				c.Errorf("%s, each %v: want %+v", h.name, h.every, h.keeps)
+			if try == 3 || delay < mayVary {
+				c.Errorf("%s, each %v: want %+v", h.name, h.every, want)
 				break
 			}
 		}
