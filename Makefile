@@ -196,8 +196,8 @@ cover: ## Statement coverage of the library, and what is not covered
 	@go test -coverpkg=./... -coverprofile=coverage.out ./...
 	@go tool cover -func=coverage.out | awk '$$3 != "100.0%"'
 
-fleet-chaos: ## Ten minutes of faults of a server, a cluster and a process of a fleet
-	cd fleet && go test -count 1 -run 'TestChaos$$' -chaos 10m -timeout 15m .
+fleet-chaos: ## Ten minutes of faults of a server, a cluster and a process of a fleet, and then of the processes of one with MaxRate
+	cd fleet && go test -count=1 -v -run '^(TestChaos|TestFaultsOfProcesses)$$' -chaos 10m -timeout 1h . | grep -v '^=== '
 
 bench: ## What each library adds to a request; go run ./service, ./fleet and ./pacing in bench measure more
 	cd bench && go run .

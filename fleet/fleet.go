@@ -52,6 +52,8 @@ const (
 
 	closeTimeout = time.Second // a longer Close returns an error
 
+	slowRenewals = 3 // in a row
+
 	joinInterval  = 10 * time.Millisecond // between the first renewals of many new members
 	joinBurst     = 100                   // of them at once
 	errorInterval = time.Minute           // between calls of OnError with the same text
@@ -101,12 +103,13 @@ type Config struct {
 	// longer.
 	Expiry time.Duration
 
-	// OnError is called when a renewal fails, at most once a minute for errors
-	// whose texts differ only in digits, whatever the partition. Nil ignores the
-	// error; Transport.State shows whether there is a lease. OnRecovered is called
-	// when, after a call of OnError, no renewal fails any longer. Calls may be
-	// concurrent, and a partition's lease is not renewed until they return. Panics
-	// in them are recovered.
+	// OnError is called when a renewal fails, or the third in a row takes more than
+	// half of Lease, at most once a minute for errors whose texts differ only in
+	// digits, whatever the partition. Nil ignores the error; Transport.State shows
+	// whether there is a lease. OnRecovered is called when, after a call of OnError,
+	// no renewal fails or is slow any longer. Calls may be concurrent, and a
+	// partition's lease is not renewed until they return. Panics in them are
+	// recovered.
 	OnError     func(partition string, err error)
 	OnRecovered func()
 
@@ -134,7 +137,7 @@ type Fleet struct {
 	joined   int                      // number of members so far
 	admitted time.Duration            // from started; all admissions up to this time are used
 	reported map[string]time.Duration // from an error's text without digits to the time of the call of OnError since started
-	failing  int                      // members whose last renewal failed
+	troubled int                      // members whose last renewal failed, or whose store is slow
 	told     bool                     // OnError was called since OnRecovered
 	members  sync.WaitGroup
 }
@@ -266,18 +269,19 @@ func (f *Fleet) renewed(partition string, took time.Duration, err error) {
 	}
 }
 
-// settle counts the members whose last renewal failed, and calls OnRecovered when
-// there are none left.
+// settle counts the members whose last renewal failed, or whose store is slow, and
+// calls OnRecovered when there are none left.
 func (f *Fleet) settle(m *member, failing bool) {
+	troubled := failing || m.slow >= slowRenewals
 	f.mu.Lock()
 	switch {
-	case failing && !m.failing:
-		f.failing++
-	case !failing && m.failing:
-		f.failing--
+	case troubled && !m.troubled:
+		f.troubled++
+	case !troubled && m.troubled:
+		f.troubled--
 	}
-	m.failing = failing
-	tell := f.told && f.failing == 0 && !f.closed
+	m.failing, m.troubled = failing, troubled
+	tell := f.told && f.troubled == 0 && !f.closed
 	f.told = f.told && !tell
 	f.mu.Unlock()
 	if tell && f.config.OnRecovered != nil {

@@ -36,6 +36,8 @@ type member struct {
 	failed   int            // renewals in a row
 	took     time.Duration  // the last renewal
 	away     time.Duration  // the store: half of the shorter of the last two renewals
+	slow     int            // renewals in a row that took more than half a lease
+	troubled bool           // settle counts it
 	short    bool           // the last renewal granted none of the slots that were needed
 	gateEnd  time.Time      // of the last reply's Retry-After
 	leader   *leader        // nil while another process leads
@@ -180,6 +182,7 @@ func (m *member) renew() {
 		return
 	}
 	joining := m.quota && !m.paid && !m.failing
+	m.timed(time.Since(asked))
 	m.fleet.settle(m, false)
 	if m.changed(&got) {
 		m.quiet = 0
@@ -207,10 +210,14 @@ func (m *member) renew() {
 	if m.maxRate > 0 {
 		until = asked.Add(m.fleet.config.Lease * 7 / 8)
 	}
-	if m.idle() && (m.pacing == "" || m.maxRate > 0) {
+	idleUntil := until
+	if m.idle() {
+		idleUntil = until.Add(m.idlePause())
+	}
+	if m.pacing == "" || m.maxRate > 0 {
 		// Without a rate, no request waits for the lease. With slots, an idle process
 		// must not send alone because its lease ended.
-		until = until.Add(m.idlePause())
+		until = idleUntil
 	}
 	m.until = until
 	gate, received, rate := duration(got.Gate), time.Now(), got.Rate
@@ -218,7 +225,7 @@ func (m *member) renew() {
 		rate = got.MaxRate
 	}
 	m.share.Grant(pacer.Grant{
-		Until: until, Limited: rate > 0,
+		Until: until, IdleUntil: idleUntil, Slow: m.slow >= slowRenewals, Limited: rate > 0,
 		Rate: got.Share, Burst: m.fleet.config.Lease / 40,
 		FirstToken: m.fleet.schedule.FirstToken(), RetryAfter: gate,
 		FleetRate: rate, Members: int(got.Members), FleetTokens: int(got.Left), SpareTokens: int(got.Spare), Said: m.hear(&got, asked),
@@ -229,6 +236,18 @@ func (m *member) renew() {
 		m.gateEnd = end
 	}
 	m.lead(&got)
+}
+
+// timed reports a store that is slow, if it is not only for a moment: a lease ends
+// before the renewal after the next one can succeed.
+func (m *member) timed(took time.Duration) {
+	if m.slow++; took <= m.fleet.config.Lease/2 {
+		m.slow = 0
+	}
+	if m.slow >= slowRenewals {
+		m.fleet.report(m.share.Partition(), fmt.Errorf("the store took %v to respond, and Config.Lease is %v; it must be more "+
+			"than twice as long: the process has no lease for part of the time", took.Round(time.Millisecond), m.fleet.config.Lease))
+	}
 }
 
 // alonePart returns the rate of one member without a lease. If all members send at
@@ -382,8 +401,10 @@ func (m *member) fail(err error) {
 
 // leave returns the lease, and the retry tokens above keep.
 func (m *member) leave(keep int) {
-	if !m.joined() || m.failing {
-		m.fleet.settle(m, false)
+	known := m.joined() && !m.failing
+	m.slow = 0
+	m.fleet.settle(m, false)
+	if !known {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout/2)

@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -190,6 +191,19 @@ func TestIdleProcess(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			if s := stateOf(idle).Fleet; s.Leased == s.Idle {
+				t.Fatalf("an idle process is %+v", s)
+			}
+		}
+		store.Refuse(errors.New("gone"))
+		time.Sleep(5 * time.Second)
+		if s := stateOf(idle).Fleet; s.Leased || s.Idle {
+			t.Errorf("without the store an idle process is %+v", s)
+		}
+		store.Refuse(nil)
+		time.Sleep(5 * time.Second)
 		send(t, idle)
 		time.Sleep(delay)
 		if !stateOf(idle).Fleet.Leased {
