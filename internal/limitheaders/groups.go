@@ -1,7 +1,6 @@
 package limitheaders
 
 import (
-	"slices"
 	"strings"
 	"time"
 )
@@ -34,20 +33,22 @@ func (r *reader) group(d dialect, kind string) *group {
 
 // append appends the limits in a group.
 func (r *reader) append(limits []Limit, g *group) []Limit {
-	l := Limit{Name: join(r.whole[name], g.kind), Reset: -1}
+	l := Limit{Name: r.nameOf(g)}
 	window, at := time.Duration(0), 0
-	switch {
-	case g.dialect == vendor && g.kind == "resource":
-		return appendNamed(limits, g.values[remaining])
-	case g.values[remaining] != "":
-		if l.Remaining, window, at = least(g.values[remaining], g.values[quota]); at < 0 {
+	switch left, all := g.values[remaining], g.values[quota]; {
+	case namesLimits(left):
+		return appendNamed(limits, left)
+	case left != "":
+		if l.Remaining, window, at = least(left, all); at < 0 {
 			return limits
 		}
+	case strings.Contains(all, "/") && (g.dialect != unmarked || strings.Contains(g.kind, "call")):
+		return add(limits, usedOf(l.Name, all))
 	case strings.Contains(g.values[usage], ","):
 		return g.appendUsed(limits, l.Name, r.now())
 	default:
 		used, ok := number(g.values[usage])
-		all, ok2 := number(g.values[quota])
+		all, ok2 := number(all)
 		if !ok || !ok2 {
 			return limits
 		}
@@ -55,48 +56,74 @@ func (r *reader) append(limits []Limit, g *group) []Limit {
 	}
 	l.Quota, _ = nth(g.values[quota], at)
 	kindWindow, isWindow := windowOf(g.kind)
-	text := nthText(g.values[reset], at)
-	switch after, ok := nth(g.values[resetAfter], at); {
-	case ok:
-		l.Reset = inSeconds(after)
-	case text != "":
-		l.Reset, l.Refills = moment(text, r.now)
-		l.Refills = l.Refills || g.dialect == anthropic
+	var ok bool
+	if l.Reset, l.Refills, ok = r.resetOf(g, at); ok {
+		return add(limits, l)
+	}
+	switch length, ok := number(g.values[windowMilliseconds]); {
 	case isWindow:
 		l.Reset = untilNext(kindWindow, r.now())
+	case g.dialect == unmarked: // not certainly a limit
+		return limits
 	case window > 0:
 		l.Reset = window
-	case g.values[length] != "":
-		ms, _ := nth(g.values[length], 0)
-		l.Reset = inSeconds(ms / 1000)
-	case r.shared(g.dialect) != "":
-		l.Reset, l.Refills = moment(r.shared(g.dialect), r.now)
+	case ok:
+		l.Reset = inSeconds(length / 1000)
+	default:
+		l.Reset, l.Refills = r.sharedReset(g)
 	}
 	return add(limits, l)
 }
 
-// shared returns the reset that the limits of a dialect share, or "".
-func (r *reader) shared(d dialect) string {
-	i := slices.IndexFunc(r.groups[:r.n], func(g group) bool { return g.dialect == d })
-	if g := &r.groups[i]; g.kind == "" && g.values[remaining] == "" && g.values[usage] == "" {
-		return g.values[reset]
+// resetOf returns the reset in a group. The headers of a group may have several
+// values.
+func (r *reader) resetOf(g *group, at int) (after time.Duration, refills, ok bool) {
+	if s, ok := nth(g.values[resetAfter], at); ok {
+		return inSeconds(s), false, true
 	}
-	return ""
+	if ms, ok := nth(g.values[resetMilliseconds], at); ok {
+		return inSeconds(ms / 1000), false, true
+	}
+	if text := nthText(g.values[reset], at); text != "" {
+		after, refills = moment(text, r.now)
+		return after, refills || g.dialect == anthropic, true
+	}
+	return -1, false, false
 }
 
-// windowOf returns the window that the last word of a kind denotes.
-func windowOf(kind string) (window time.Duration, ok bool) {
-	switch kind[strings.LastIndexByte(kind, '-')+1:] {
-	case "second", "secondly":
-		return time.Second, true
-	case "minute":
-		return time.Minute, true
-	case "hour":
-		return time.Hour, true
-	case "day", "daily":
-		return 24 * time.Hour, true
+// nameOf returns the name of the limit in a group.
+func (r *reader) nameOf(g *group) string {
+	for i := r.above(g, r.n); i >= 0; i = r.above(g, i) {
+		if named := r.groups[i].values[name]; named != "" {
+			return join(named, g.kind)
+		}
 	}
-	return 0, false
+	return g.kind
+}
+
+// sharedReset returns the reset that a limit shares with others, or a negative one.
+func (r *reader) sharedReset(g *group) (after time.Duration, refills bool) {
+	for i := r.above(g, r.n); i >= 0; i = r.above(g, i) {
+		if h := &r.groups[i]; h.values[remaining] == "" && h.values[usage] == "" {
+			if after, refills, ok := r.resetOf(h, 0); ok {
+				return after, refills
+			}
+		}
+	}
+	return -1, false
+}
+
+// above returns the index of the last group before next whose kind is that of g or
+// the beginning of it, or -1.
+func (r *reader) above(g *group, next int) int {
+	for next--; next >= 0; next-- {
+		h := &r.groups[next]
+		rest, begins := strings.CutPrefix(g.kind, h.kind)
+		if h.dialect == g.dialect && begins && (h.kind == "" || rest == "" || rest[0] == '-') {
+			break
+		}
+	}
+	return next
 }
 
 // untilNext returns the time until the next window begins. Windows are aligned to

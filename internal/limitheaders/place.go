@@ -1,8 +1,11 @@
 package limitheaders
 
 import (
+	"maps"
+	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // A place is the group and the field that a header belongs to.
@@ -12,14 +15,14 @@ type place struct {
 	kind    string // lower case
 }
 
-// A dialect is the prefix that a service's headers have in common.
+// A dialect is how a service marks the headers of its limits.
 type dialect int
 
 const (
 	standard  dialect = iota // as in RateLimit-Remaining
-	extension                // as in X-RateLimit-Remaining and X-Rate-Limit-Remaining
-	vendor                   // as in X-Vendor-RateLimit-Remaining
-	anthropic                // as in Anthropic-RateLimit-Requests-Remaining
+	extension                // as in X-RateLimit-Remaining
+	anthropic                // as in Anthropic-RateLimit-Requests-Remaining, of quotas that refill
+	unmarked                 // without the words rate limit, as in X-Remaining-Today
 )
 
 // A field is a part of a limit that has its own header.
@@ -30,25 +33,22 @@ const (
 	remaining
 	reset
 	resetAfter
+	resetMilliseconds
 	usage
-	length // in milliseconds
-
-	// These belong to all groups.
-	current // RateLimit
-	policy  // RateLimit-Policy
-	calls   // Shopify's
-	name    // X-RateLimit-Resource and similar ones
-	none
-
-	fields = current
+	windowMilliseconds
+	name   // of the limits whose kind begins with that of the header
+	policy // RateLimit-Policy
+	whole  // all in one value, as in RateLimit
+	fields
+	none = fields
 )
 
 // fieldOf returns the field that a word in a header's name denotes.
 func fieldOf(word string) field {
 	switch word {
-	case "limit", "max":
+	case "limit", "max", "quota":
 		return quota
-	case "remaining":
+	case "remaining", "left":
 		return remaining
 	case "reset", "resettime":
 		return reset
@@ -56,94 +56,149 @@ func fieldOf(word string) field {
 		return usage
 	case "resource", "name", "bucket":
 		return name
+	case "policy":
+		return policy
 	}
 	return none
 }
 
-// usual returns the places of common headers, which are found faster in the map than
-// by placeOf.
-var usual = sync.OnceValue(func() map[string]place {
-	all := make(map[string]place)
-	for _, key := range strings.Fields(`Ratelimit Ratelimit-Policy Ratelimit-F X-Ratelimit-F X-Rate-Limit-F
-		X-Ratelimit-Resource X-Ratelimit-Used X-Ratelimit-F-Requests X-Ratelimit-F-Tokens X-Ratelimit-Requests-F
-		X-Ratelimit-F-Second X-Ratelimit-F-Minute X-Ratelimit-F-Hour X-Ratelimit-F-Day
-		Anthropic-Ratelimit-Requests-F Anthropic-Ratelimit-Tokens-F
-		Anthropic-Ratelimit-Input-Tokens-F Anthropic-Ratelimit-Output-Tokens-F`) {
-		for _, word := range []string{"Limit", "Remaining", "Reset"} {
-			key := strings.Replace(key, "-F", "-"+word, 1)
-			all[key] = placeOf(key)
-		}
+// known has the places of headers that were seen before.
+var known atomic.Pointer[map[string]place]
+
+// find returns the place of a header from its name.
+func find(key string) place {
+	old := known.Load()
+	if old == nil {
+		old = new(map[string]place)
 	}
-	return all
-})
+	p, ok := (*old)[key]
+	if ok {
+		return p
+	}
+	p = placeOf(key)
+	if len(key) < 64 {
+		all := map[string]place{key: p}
+		if len(*old) < 128 { // otherwise there are random names among them
+			maps.Copy(all, *old)
+		}
+		known.Store(&all) // which may lose what others found
+	}
+	return p
+}
 
 // placeOf returns the place of a header from its name.
+//
+// The words before and after rate limit are a field and a kind. X and Anthropic do
+// not belong to the kind. The field is the last word or, if that is not a field, the
+// first one that is. A header without a field has all of them in its value.
 func placeOf(key string) place {
-	key = strings.ToLower(key)
-	switch key {
-	case "ratelimit":
-		return place{field: current}
-	case "ratelimit-policy":
-		return place{field: policy}
-	case "x-shopify-shop-api-call-limit":
-		return place{field: calls}
+	words, p := wordsOf(key), place{field: none}
+	switch {
+	case slices.Contains(words, ""):
+		return p
+	case words[0] == "x":
+		p.dialect, words = extension, words[1:]
+	case words[0] == "anthropic":
+		p.dialect, words = anthropic, words[1:]
 	}
-	prefix, rest, _ := strings.Cut(key, "rate")
-	rest, isLimit := strings.CutPrefix(strings.TrimPrefix(rest, "-"), "limit-")
-	if !isLimit || rest == "" || rest[len(rest)-1] == '-' {
-		return place{field: none}
-	}
-	p := place{}
-	p.field, p.kind = split(rest)
-	switch prefix {
-	case "":
-	case "x-":
-		p.dialect = extension
-	case "x-read": // Strava's
-		p.dialect, p.kind = extension, "read"
-	case "anthropic-":
-		p.dialect = anthropic
-	default:
-		p.dialect = vendor
-		if rest == "daily" || rest == "secondly" { // HubSpot's quotas
-			p.field, p.kind = quota, rest
+	var kind []string
+	if mark := slices.Index(words, "rate"); mark >= 0 && mark+1 < len(words) && words[mark+1] == "limit" {
+		p.field, kind = split(words[mark+2:])
+		if p.field == none {
+			p.field = whole
 		}
-		if prefix[len(prefix)-1] != '-' {
-			p.field = none
+		kind = slices.Concat(words[:mark], kind)
+	} else {
+		if p.dialect != anthropic {
+			p.dialect = unmarked
+		}
+		p.field, kind = split(words)
+		kind = slices.DeleteFunc(kind, func(word string) bool { return word == "limit" })
+	}
+	for i, word := range kind {
+		if word == "today" { // X-Limit-Per-Day and X-Remaining-Today
+			kind[i] = "day"
 		}
 	}
-	if strings.Contains(p.kind, "concurren") || p.field == name && p.kind != "" { // not a limit of this sort
+	kind = slices.DeleteFunc(kind, func(word string) bool { return word == "per" || word == "this" || word == "time" })
+	p.kind = strings.Join(kind, "-")
+	if strings.Contains(p.kind, "concurren") { // not a limit of this sort
 		p.field = none
 	}
 	return p
 }
 
-// split splits the part of a header's name after "rate limit" into a field and
-// a kind. The field is the last word or, if that is not a field, the first word that
-// is. The other words are the kind.
-func split(rest string) (f field, kind string) {
-	last := strings.LastIndexByte(rest, '-') + 1
-	if f := fieldOf(rest[last:]); f < fields {
-		return f, strings.TrimSuffix(rest[:last], "-")
-	}
-	for _, unit := range []string{"interval-milliseconds", "interval-ms"} {
-		if kind, ok := strings.CutSuffix(rest, unit); ok {
-			return length, strings.TrimSuffix(kind, "-")
-		}
-	}
-	for start := 0; start < len(rest); {
-		word, after, _ := strings.Cut(rest[start:], "-")
-		if f = fieldOf(word); f == none {
-			start += len(word) + 1
-			continue
-		}
-		if f == reset {
-			if after == "after" {
-				return resetAfter, strings.TrimSuffix(rest[:start], "-")
+// wordsOf returns the words of a header's name in lower case. It separates words like
+// RateLimit and UserRemaining.
+func wordsOf(key string) (words []string) {
+	for word := range strings.SplitSeq(strings.ToLower(key), "-") {
+		for _, last := range []string{"limit", "remaining", "reset"} {
+			before, ok := strings.CutSuffix(word, last)
+			if !ok || before == "" || strings.HasSuffix(before, "_") {
+				continue
 			}
-			after = strings.TrimPrefix(strings.TrimPrefix(after, "seconds"), "-")
+			if kind, ok := strings.CutSuffix(before, "rate"); ok && kind != "" && last == "limit" {
+				words, before = append(words, kind), "rate"
+			}
+			words, word = append(words, before), last
+			break
 		}
-		return f, strings.TrimSuffix(rest[:start]+after, "-")
+		words = append(words, word)
 	}
-	return none, ""
+	return words
+}
+
+// split splits words into a field and a kind.
+func split(words []string) (f field, kind []string) {
+	f, begin, end := none, 0, 0
+	for i := range words {
+		next, size := fieldIn(words[i:])
+		last := i+size == len(words)
+		if next != none && (f == none || last && next != name) && (next != name || last) {
+			f, begin, end = next, i, i+size
+		}
+	}
+	return f, slices.Delete(words, begin, end)
+}
+
+// fieldIn returns the field with which the words begin, and the number of its words.
+func fieldIn(words []string) (f field, size int) {
+	f = fieldOf(words[0])
+	if len(words) == 1 {
+		return f, 1
+	}
+	switch milliseconds := words[1] == "ms" || words[1] == "milliseconds"; {
+	case milliseconds && (words[0] == "interval" || words[0] == "window"):
+		return windowMilliseconds, 2
+	case f != reset:
+	case milliseconds:
+		return resetMilliseconds, 2
+	case words[1] == "after":
+		return resetAfter, 2
+	case words[1] == "seconds":
+		return reset, 2
+	}
+	return f, 1
+}
+
+// windowOf returns the window that the last word of a kind denotes, such as minute or
+// 24hour.
+func windowOf(kind string) (window time.Duration, ok bool) {
+	word := kind[strings.LastIndexByte(kind, '-')+1:]
+	unit := strings.TrimLeft(word, "0123456789")
+	switch unit {
+	case "second", "secondly":
+		window = time.Second
+	case "min", "minute":
+		window = time.Minute
+	case "hour":
+		window = time.Hour
+	case "day", "daily":
+		window = 24 * time.Hour
+	}
+	if times := word[:len(word)-len(unit)]; times != "" {
+		n, _ := number(times)
+		window = inSeconds(n * window.Seconds())
+	}
+	return window, window > 0
 }

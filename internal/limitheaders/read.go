@@ -42,30 +42,38 @@ func (l Limit) Valid() bool {
 // no difference.
 func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit {
 	r := reader{header: header, clock: clock}
-	places := usual()
 	for key, values := range header {
 		if len(values) == 0 || !concerns(key) {
 			continue
 		}
-		p, ok := places[key]
-		if !ok {
-			p = placeOf(key)
+		p := find(key)
+		if p.field == none {
+			continue
 		}
-		if p.field < fields {
-			if g := r.group(p.dialect, p.kind); g != nil {
-				choose(&g.values[p.field], values)
+		value := values[0]
+		if len(values) > 1 {
+			value = strings.Join(values, ", ")
+		}
+		switch {
+		case p.field == quota && isDictionary(value):
+			p.field = whole
+		case p.field == whole && !strings.Contains(value, "="): // X-RateLimit: 100
+			if _, ok := windowOf(p.kind); !ok && p.kind != "" {
+				continue
 			}
-		} else if p.field != none {
-			choose(&r.whole[p.field], values)
+			p.field = quota
+		}
+		if g := r.group(p.dialect, p.kind); g != nil {
+			choose(&g.values[p.field], value)
 		}
 	}
 	before := limits
-	limits = structured(limits, r.whole[current], r.whole[policy])
+	for i := range r.n {
+		g := &r.groups[i]
+		limits = structured(limits, g.kind, g.values[whole], g.values[policy])
+	}
 	for i := range r.n {
 		limits = r.append(limits, &r.groups[i])
-	}
-	if used := r.whole[calls]; used != "" {
-		limits = add(limits, callLimit(used))
 	}
 	if len(limits) > len(before) && fromCache(header) {
 		return before
@@ -73,20 +81,22 @@ func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit 
 	return limits
 }
 
-// concerns reports whether a header may announce a limit. It rejects nearly all other
-// headers.
+// concerns reports whether a header may announce a limit: its name has limit, remai
+// or reset.
 func concerns(key string) bool {
-	if len(key) < len("RateLimit") {
-		return false
-	}
-	switch key[0] | 0x20 {
-	case 'r':
-		return key[1]|0x20 == 'a' && key[2]|0x20 == 't'
-	case 'a':
-		return key[1]|0x20 == 'n' && key[2]|0x20 == 't' // Anthropic's
-	case 'x':
-		return key[2]|0x20 == 'r' && key[3]|0x20 == 'a' || key[2]|0x20 == 's' && key[3]|0x20 == 'h' || // Shopify's
-			strings.Contains(key, "ate") || key[len(key)-1] < 'a' && strings.Contains(key, "ATE")
+	for i := 2; i < len(key)-2; i++ {
+		if c := key[i] | 0x20; c == 'm' || c == 's' {
+			switch word := key[i-2 : i+3]; word[4] | 0x20 {
+			case 't':
+				if strings.EqualFold(word, "limit") || strings.EqualFold(word, "reset") {
+					return true
+				}
+			case 'i':
+				if strings.EqualFold(word, "remai") {
+					return true
+				}
+			}
+		}
 	}
 	return false
 }
@@ -96,9 +106,8 @@ type reader struct {
 	header http.Header
 	clock  func() time.Time
 	made   time.Time
-	groups [MostRead]group // sorted
-	n      int             // the number of groups
-	whole  [none]string    // the fields that belong to all groups
+	groups [12]group // sorted; some have no limit, or have one without the others' reset
+	n      int       // the number of groups
 }
 
 // now returns when the response was generated, on the clock of its resets.
@@ -116,11 +125,7 @@ func (r *reader) now() time.Time {
 }
 
 // choose keeps one of several spellings of a header, independent of their order.
-func choose(old *string, values []string) {
-	value := values[0]
-	if len(values) > 1 {
-		value = strings.Join(values, ", ")
-	}
+func choose(old *string, value string) {
 	if *old == "" || value < *old {
 		*old = value
 	}

@@ -2,6 +2,7 @@ package limitheaders
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"os"
@@ -196,18 +197,14 @@ func FuzzAppend(f *testing.F) {
 	})
 }
 
-// The names of the headers of other services are put in lower case, and some names
-// of limits are joined.
+// Only joined texts and failed parses are allocated, once the names are known.
 func TestAppendDoesNotAllocate(t *testing.T) {
-	usual := regexp.MustCompile(`^(draft-|GitHub|Okta|OpenAI, (Rate|openai)|Groq|Anthropic, (Rate|request|anthropics)|Heroku)`)
+	odd := regexp.MustCompile("JavaScript|date without seconds|left out if|negative")
 	for _, r := range recordings(t) {
-		joined := len(r.header["Ratelimit-Policy"]) > 1 ||
+		joined := odd.MatchString(r.source) || slices.ContainsFunc(slices.Collect(maps.Values(r.header)), func(v []string) bool { return len(v) > 1 }) ||
 			slices.ContainsFunc(r.limits, func(l string) bool { return strings.Contains(l, "/") })
-		if joined || !usual.MatchString(r.source) {
-			continue
-		}
 		var limits [MostRead]Limit
-		if got := testing.AllocsPerRun(100, func() { Append(limits[:0], r.header, time.Now) }); got > 0 {
+		if got := testing.AllocsPerRun(100, func() { Append(limits[:0], r.header, time.Now) }); got > 0 && !joined {
 			t.Errorf("%s: %v allocations", r.source, got)
 		}
 	}
