@@ -292,17 +292,17 @@ func asAnnounced(known []limitheaders.Limit, limits []Limit) []limitheaders.Limi
 // a cache: one with an Age above 0, or with a hit in X-Cache or Cache-Status.
 //
 // It knows RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers,
-// drafts 7 to 11); RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset
-// (drafts up to 6, and Heroku's alone, and Docker Hub's with a window);
-// X-RateLimit-… and X-Rate-Limit-…, as GitHub, Okta and many others send them;
-// the same by kind, as OpenAI, Linear, LaunchDarkly and RapidAPI send them, and
-// by second, minute, hour and day; Anthropic-RateLimit-…; and those of Shopify,
-// HubSpot, Strava and Azure Resource Manager. It ignores invalid values and
-// concurrency limits.
+// drafts 7 to 11); RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, with X-
+// as GitHub and many others send them, with another prefix, and with a kind of limit
+// before or after the field, as OpenAI and Anthropic send them; headers without the
+// words rate limit, such as X-Remaining-Today, if they have a reset or name a window;
+// and the values of Zendesk, Auth0, Shopify, Strava and Azure Resource Manager. It
+// ignores invalid values and concurrency limits.
 //
-// A limit's name has the resource, the policy or kind, the unit if it is not
-// requests, and the partition key, as far as the headers name them. Of two limits
-// with the same name, the stricter counts. ReadLimits returns at most eight.
+// A limit's name has the resource, the policy or kind with any prefix but X and
+// Anthropic, the unit if it is not requests, and the partition key, as far as the
+// headers name them. Of two limits with the same name, the stricter counts.
+// ReadLimits returns at most eight.
 func ReadLimits(resp *http.Response) []Limit {
 	if resp == nil {
 		return nil
