@@ -54,7 +54,7 @@ func (r *reader) append(limits []Limit, g *group) []Limit {
 		}
 		l.Remaining = max(all-used, 0)
 	}
-	l.Quota, _ = nth(g.values[quota], at)
+	l.Quota = quotaOf(g.values[quota], at, l.Remaining)
 	kindWindow, isWindow := windowOf(g.kind)
 	var ok bool
 	if l.Reset, l.Refills, ok = r.resetOf(g, at); ok {

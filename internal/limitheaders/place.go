@@ -77,7 +77,7 @@ func find(key string) place {
 	}
 	p = placeOf(key)
 	if len(key) < 64 {
-		all := map[string]place{key: p}
+		all := map[string]place{strings.Clone(key): p}
 		if len(*old) < 128 { // otherwise there are random names among them
 			maps.Copy(all, *old)
 		}

@@ -56,6 +56,21 @@ func nthText(value string, place int) string {
 	return strings.TrimSpace(text)
 }
 
+// quotaOf returns the quota at an index of a value or, if more remains than that, the
+// lowest other that is not exceeded, or 0.
+func quotaOf(value string, place int, remaining float64) (quota float64) {
+	if quota, _ = nth(value, place); quota >= remaining {
+		return quota
+	}
+	quota = 0
+	for place := range min(1+strings.Count(value, ","), 2*MostRead) {
+		if n, ok := nth(value, place); ok && n >= remaining && (quota == 0 || n < quota) {
+			quota = n
+		}
+	}
+	return quota
+}
+
 // least returns the lowest of the first MostRead numbers in a value, the window that
 // follows it in Docker Hub's format, and its index, or -1 if there is no number. It
 // skips a 0 whose quota is 0, which means that there is no limit, as Brave documents.
