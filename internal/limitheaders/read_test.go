@@ -162,6 +162,7 @@ func TestAppendOfOddHeaders(t *testing.T) {
 		{http.Header{"X-Ratelimit-Remaining": {"0"}}, "=0"},
 		{http.Header{"X-Shopify-Shop-Api-Call-Limit": {"41/40"}}, ""},
 		{http.Header{"X-Ratelimit-Remaining-": {"3"}, "X-Ratelimit-Remainings": {"3"}, "Ratelimitx": {"3"}}, ""},
+		{http.Header{"X-Ratelimit-Resource-Remaining-Tokens": {"3"}}, "resource-tokens=3"},
 		{many, "=5" + first},
 	} {
 		for range 20 { // orders of the map
@@ -173,6 +174,18 @@ func TestAppendOfOddHeaders(t *testing.T) {
 				t.Fatalf("%v: %q, want %q", c.header, text, c.want)
 			}
 		}
+	}
+}
+
+// A reset is that of all limits only if it is not that of one.
+func TestSharedReset(t *testing.T) {
+	header := http.Header{"X-Ratelimit-Reset": {"60"}, "X-Ratelimit-Remaining-Tokens": {"7"}}
+	for _, want := range []time.Duration{time.Minute, -1} {
+		limits := read(header)
+		if last := limits[len(limits)-1]; last.Name != "tokens" || last.Reset != want {
+			t.Errorf("%v: %+v, want %v", header, last, want)
+		}
+		header.Set("X-RateLimit-Remaining", "3")
 	}
 }
 
