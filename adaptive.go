@@ -10,6 +10,7 @@ import (
 
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/invalid"
+	"example.com/awsretry/internal/limitheaders"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/tokens"
 )
@@ -126,7 +127,7 @@ func (l *RateLimiter) Announce(sent time.Time, limits []Limit) {
 	if l.pacer == nil {
 		return
 	}
-	var known [announced.MostRead]announced.Limit
+	var known [limitheaders.MostRead]limitheaders.Limit
 	l.pacer.AnnounceSent(sent, asAnnounced(known[:0], limits))
 }
 
@@ -278,10 +279,10 @@ type Limit struct {
 	Refills bool
 }
 
-// asAnnounced appends limits to known, as package announced has them.
-func asAnnounced(known []announced.Limit, limits []Limit) []announced.Limit {
+// asAnnounced appends limits to known, as package limitheaders has them.
+func asAnnounced(known []limitheaders.Limit, limits []Limit) []limitheaders.Limit {
 	for _, limit := range limits {
-		known = append(known, announced.Limit(limit))
+		known = append(known, limitheaders.Limit(limit))
 	}
 	return known
 }
@@ -306,9 +307,9 @@ func ReadLimits(resp *http.Response) []Limit {
 	if resp == nil {
 		return nil
 	}
-	var known [announced.MostRead]announced.Limit
-	read := announced.Append(known[:0], resp.Header, time.Now)
-	if len(read) == 0 || announced.FromCache(resp.Header) {
+	var known [limitheaders.MostRead]limitheaders.Limit
+	read := limitheaders.Append(known[:0], resp.Header, time.Now)
+	if len(read) == 0 {
 		return nil
 	}
 	limits := make([]Limit, len(read))

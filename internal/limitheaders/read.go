@@ -1,17 +1,45 @@
-package announced
+// Package limitheaders reads what the headers of a response say of the service's
+// limits.
+//
+// A header's name gives its place: the dialect, the kind of limit, and the field,
+// such as the quota or the reset. The headers of one dialect and kind are a group,
+// from which one limit is read. RateLimit, RateLimit-Policy and the headers of some
+// vendors announce whole limits instead.
+package limitheaders
 
 import (
+	"math"
 	"net/http"
 	"strings"
 	"time"
 )
 
-// MostRead is the maximum number of limits that are read from a response.
-const MostRead = maxLimits
+// A Limit is one of a service's limits, as announced by one response.
+type Limit struct {
+	Name             string        // "" if the response names none
+	Quota, Remaining float64       // in units; a Quota of 0 means unknown
+	Reset            time.Duration // until the quota is whole again; negative means unknown
+	Refills          bool          // the quota refills steadily, not all at once at the end of a window
+}
+
+const (
+	// MostRead is the maximum number of limits that are read from a response.
+	MostRead = 8
+
+	// LongestReset is the longest reset of a limit with too little left.
+	LongestReset = 24 * time.Hour
+)
+
+// Valid reports whether the numbers are possible, and the limit is worth waiting for.
+func (l Limit) Valid() bool {
+	return l.Remaining >= 0 && !math.IsInf(l.Remaining, 0) && l.Quota >= 0 && !math.IsInf(l.Quota, 0) &&
+		(l.Remaining >= 1 || l.Reset <= LongestReset) // otherwise it is wrong, or a quota of months
+}
 
 // Append appends the limits that the headers of a response announce, up to the
-// capacity of limits. Resets are relative to the Date of the response or, without
-// one, to clock. The order of the headers makes no difference.
+// capacity of limits. A response from a cache announces none. Resets are relative to
+// the Date of the response or, without one, to clock. The order of the headers makes
+// no difference.
 func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit {
 	r := reader{header: header, clock: clock}
 	places := usual()
@@ -31,12 +59,16 @@ func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit 
 			choose(&r.whole[p.field], values)
 		}
 	}
+	before := limits
 	limits = structured(limits, r.whole[current], r.whole[policy])
 	for i := range r.n {
 		limits = r.append(limits, &r.groups[i])
 	}
 	if used := r.whole[calls]; used != "" {
 		limits = add(limits, callLimit(used))
+	}
+	if len(limits) > len(before) && fromCache(header) {
+		return before
 	}
 	return limits
 }
@@ -98,7 +130,7 @@ func choose(old *string, values []string) {
 // counts. A limit without a name is skipped if one with the same values has a name,
 // from RateLimit. A limit without a reset counts as a bucket.
 func add(limits []Limit, l Limit) []Limit {
-	if !l.valid() {
+	if !l.Valid() {
 		return limits
 	}
 	l.Refills = l.Refills || l.Reset < 0

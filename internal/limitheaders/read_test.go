@@ -1,4 +1,4 @@
-package awsretry_test
+package limitheaders
 
 import (
 	"fmt"
@@ -11,20 +11,21 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"example.com/awsretry"
 )
 
-// A recording is a case of testdata/readlimits.txt.
+// A recording is a case of testdata/services.txt.
 type recording struct {
 	source string
 	header http.Header
 	limits []string
 }
 
+// read returns what Append does.
+func read(header http.Header) []Limit { return Append(make([]Limit, 0, MostRead), header, time.Now) }
+
 func recordings(t *testing.T) (all []recording) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/readlimits.txt")
+	text, err := os.ReadFile("testdata/services.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func recordings(t *testing.T) (all []recording) {
 }
 
 // The clock of a recording without a date is at the beginning of a day.
-func TestReadLimitsOfServices(t *testing.T) {
+func TestAppendOfServices(t *testing.T) {
 	all := recordings(t)
 	synctest.Test(t, func(t *testing.T) { testRecordings(t, all) })
 }
@@ -55,7 +56,7 @@ func TestReadLimitsOfServices(t *testing.T) {
 func testRecordings(t *testing.T, all []recording) {
 	for _, r := range all {
 		var got []string
-		for _, l := range awsretry.ReadLimits(&http.Response{StatusCode: 200, Header: r.header}) {
+		for _, l := range read(r.header) {
 			reset, how := "none", "window"
 			if l.Reset != -1 {
 				reset = l.Reset.String()
@@ -71,8 +72,8 @@ func testRecordings(t *testing.T, all []recording) {
 	}
 }
 
-// What ReadLimits returns of X-RateLimit-Remaining, -Limit and -Reset.
-func TestReadLimitsIgnores(t *testing.T) {
+// What Append returns of X-RateLimit-Remaining, -Limit and -Reset.
+func TestAppendIgnores(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	synctest.Test(t, func(t *testing.T) { // 2000-01-01, Unix time 946684800
 		for _, c := range []struct {
@@ -109,9 +110,9 @@ func TestReadLimitsIgnores(t *testing.T) {
 			{"3\x00", "10", "60", ""},
 		} {
 			got := ""
-			for _, l := range awsretry.ReadLimits(&http.Response{StatusCode: 200, Header: http.Header{
+			for _, l := range read(http.Header{
 				"X-Ratelimit-Remaining": {c.remaining}, "X-Ratelimit-Limit": {c.quota}, "X-Ratelimit-Reset": {c.reset},
-			}}) {
+			}) {
 				got += fmt.Sprintf("%v of %v, %v", l.Remaining, l.Quota, l.Reset)
 			}
 			if got != c.want {
@@ -121,7 +122,7 @@ func TestReadLimitsIgnores(t *testing.T) {
 	})
 }
 
-func TestReadLimitsOfOddHeaders(t *testing.T) {
+func TestAppendOfOddHeaders(t *testing.T) {
 	many, first := http.Header{}, ""
 	for i := range 1000 {
 		many.Set(fmt.Sprintf("X-RateLimit-Remaining-Kind%03d", i), "1")
@@ -131,54 +132,49 @@ func TestReadLimitsOfOddHeaders(t *testing.T) {
 	}
 	many.Set("RateLimit-Remaining", "5")
 	for _, c := range []struct {
-		status int
 		header http.Header
 		want   string
 	}{
-		{200, nil, ""},
-		{200, http.Header{"X-Ratelimit-Remaining": {}, "Ratelimit": {}, "Date": {}}, ""},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3", "4"}}, "=3"},
-		{200, http.Header{"X-Ratelimit-Remaining": {"4", "3"}}, "=3"},
-		{200, http.Header{"x-RATELIMIT-remaining": {"3"}, "X-Ratelimit-Remaining": {"4"}, "X-Rate-Limit-Remaining": {"5"}}, "=3"},
-		{200, http.Header{"Ratelimit-Remaining": {"5"}, "X-Ratelimit-Remaining": {"3"}}, "=3"},
-		{200, http.Header{"Ratelimit-Remaining": {"3"}, "X-Ratelimit-Remaining": {"5"}}, "=3"},
-		{200, http.Header{"RateLimit": {`"a";r=1`}, "Ratelimit": {`"b";r=1`}}, "a=1"},
-		{200, http.Header{"ratelimit": {`"a";r=1`, `"b";r=2`}}, "a=1 b=2"},
-		{200, http.Header{"Ratelimit": {`"a";r=0`}, "Ratelimit-Policy": {`"a";q=9;w=86401`}}, ""},
-		{200, http.Header{"Ratelimit": {`"a";r=0`}, "Ratelimit-Policy": {`"a";q=9;w=86401, "b`}}, "a=0"},
-		{200, http.Header{"Ratelimit": {`remaining=1, reset=5`}}, "=1"},
-		{200, http.Header{"Ratelimit": {`"a";r=1, "a";r=0, 7;r=1, ("b");r=1`}}, "a=0"},
-		{200, http.Header{"Ratelimit": {`"a";r=1, "b`}, "X-Ratelimit-Remaining": {"3"}}, "=3"},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "Age": {"0"}}, "=3"},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "Age": {"1"}}, ""},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Cache": {"MISS, HIT"}}, ""},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Cache": {"TCP_HIT from a"}}, ""},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Cache": {"MISS from white-list"}}, "=3"},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "Cache-Status": {`ExampleCache; hit; ttl=30`}}, ""},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "Cache-Status": {`ExampleCache; fwd=miss`}}, "=3"},
-		{304, http.Header{"X-Ratelimit-Remaining": {"3"}}, "=3"},
-		{429, http.Header{"X-Ratelimit-Remaining": {"0"}}, "=0"},
-		{200, http.Header{"X-Shopify-Shop-Api-Call-Limit": {"41/40"}}, ""},
-		{200, http.Header{"X-Ratelimit-Remaining-": {"3"}, "X-Ratelimit-Remainings": {"3"}, "Ratelimitx": {"3"}}, ""},
-		{200, many, "=5" + first},
+		{nil, ""},
+		{http.Header{"X-Ratelimit-Remaining": {}, "Ratelimit": {}, "Date": {}}, ""},
+		{http.Header{"X-Ratelimit-Remaining": {"3", "4"}}, "=3"},
+		{http.Header{"X-Ratelimit-Remaining": {"4", "3"}}, "=3"},
+		{http.Header{"x-RATELIMIT-remaining": {"3"}, "X-Ratelimit-Remaining": {"4"}, "X-Rate-Limit-Remaining": {"5"}}, "=3"},
+		{http.Header{"Ratelimit-Remaining": {"5"}, "X-Ratelimit-Remaining": {"3"}}, "=3"},
+		{http.Header{"Ratelimit-Remaining": {"3"}, "X-Ratelimit-Remaining": {"5"}}, "=3"},
+		{http.Header{"RateLimit": {`"a";r=1`}, "Ratelimit": {`"b";r=1`}}, "a=1"},
+		{http.Header{"ratelimit": {`"a";r=1`, `"b";r=2`}}, "a=1 b=2"},
+		{http.Header{"Ratelimit": {`"a";r=0`}, "Ratelimit-Policy": {`"a";q=9;w=86401`}}, ""},
+		{http.Header{"Ratelimit": {`"a";r=0`}, "Ratelimit-Policy": {`"a";q=9;w=86401, "b`}}, "a=0"},
+		{http.Header{"Ratelimit": {`remaining=1, reset=5`}}, "=1"},
+		{http.Header{"Ratelimit": {`"a";r=1, "a";r=0, 7;r=1, ("b");r=1`}}, "a=0"},
+		{http.Header{"Ratelimit": {`"a";r=1, "b`}, "X-Ratelimit-Remaining": {"3"}}, "=3"},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "Age": {"0"}}, "=3"},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "Age": {"1"}}, ""},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Cache": {"MISS, HIT"}}, ""},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Cache": {"TCP_HIT from a"}}, ""},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Cache": {"MISS from white-list"}}, "=3"},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "Cache-Status": {`ExampleCache; hit; ttl=30`}}, ""},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "Cache-Status": {`ExampleCache; fwd=miss`}}, "=3"},
+		{http.Header{"X-Ratelimit-Remaining": {"0"}}, "=0"},
+		{http.Header{"X-Shopify-Shop-Api-Call-Limit": {"41/40"}}, ""},
+		{http.Header{"X-Ratelimit-Remaining-": {"3"}, "X-Ratelimit-Remainings": {"3"}, "Ratelimitx": {"3"}}, ""},
+		{many, "=5" + first},
 	} {
 		for range 20 { // orders of the map
 			var got []string
-			for _, l := range awsretry.ReadLimits(&http.Response{StatusCode: c.status, Header: c.header}) {
+			for _, l := range read(c.header) {
 				got = append(got, fmt.Sprintf("%s=%v", l.Name, l.Remaining))
 			}
 			if text := strings.Join(got, " "); text != c.want {
-				t.Fatalf("%d, %v: %q, want %q", c.status, c.header, text, c.want)
+				t.Fatalf("%v: %q, want %q", c.header, text, c.want)
 			}
 		}
-	}
-	if awsretry.ReadLimits(nil) != nil {
-		t.Error("limits of no response")
 	}
 }
 
 // Whatever the header, the numbers stay in bounds, and there are not many.
-func FuzzReadLimits(f *testing.F) {
+func FuzzAppend(f *testing.F) {
 	f.Add("X-RateLimit-Remaining", "5", "X-RateLimit-Reset", "1e300")
 	f.Add("RateLimit", `"a";r=1;t=5;pk=:YQ==:`, "RateLimit-Policy", `"a";q=9;w=60;qu="content-bytes"`)
 	f.Add("RateLimit", "limit=10, remaining=5, reset=5", "RateLimit-Remaining", "5;w=60, 3;w=5")
@@ -187,8 +183,8 @@ func FuzzReadLimits(f *testing.F) {
 	f.Add("X-RateLimit-Global-Remaining", "1", "X-RateLimit-Reset", "2000-01-01T00:00Z")
 	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string) {
 		header := http.Header{key1: strings.Split(value1, "\n"), key2: strings.Split(value2, "\n")} // not made canonical
-		limits := awsretry.ReadLimits(&http.Response{StatusCode: 200, Header: header})
-		if len(limits) > 8 || limits != nil && len(limits) == 0 {
+		limits := read(header)
+		if len(limits) > MostRead {
 			t.Errorf("%d limits", len(limits))
 		}
 		for _, l := range limits {
@@ -202,7 +198,7 @@ func FuzzReadLimits(f *testing.F) {
 
 // The names of the headers of other services are put in lower case, and some names
 // of limits are joined.
-func TestReadLimitsAllocatesTheResult(t *testing.T) {
+func TestAppendDoesNotAllocate(t *testing.T) {
 	usual := regexp.MustCompile(`^(draft-|GitHub|Okta|OpenAI, (Rate|openai)|Groq|Anthropic, (Rate|request|anthropics)|Heroku)`)
 	for _, r := range recordings(t) {
 		joined := len(r.header["Ratelimit-Policy"]) > 1 ||
@@ -210,8 +206,8 @@ func TestReadLimitsAllocatesTheResult(t *testing.T) {
 		if joined || !usual.MatchString(r.source) {
 			continue
 		}
-		resp := &http.Response{StatusCode: 200, Header: r.header}
-		if got := testing.AllocsPerRun(100, func() { awsretry.ReadLimits(resp) }); got > float64(min(len(r.limits), 1)) {
+		var limits [MostRead]Limit
+		if got := testing.AllocsPerRun(100, func() { Append(limits[:0], r.header, time.Now) }); got > 0 {
 			t.Errorf("%s: %v allocations", r.source, got)
 		}
 	}
