@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/worlds"
 )
 
 // A cost is what the body says, and 0 where it does not, or the headers know better.
@@ -138,7 +140,7 @@ func TestApplyCost(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // the first response names the limit
-			if _, err := tr.RoundTrip(request(t, bodyOfCall)); err != nil {
+			if _, err := tr.RoundTrip(request(t, `{"max_tokens":480}`)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -151,8 +153,10 @@ func TestApplyCost(t *testing.T) {
 // A model serves requests until its tokens of a minute are used up. They refill
 // steadily, and it announces them in its headers.
 type model struct {
-	quota    float64
-	announce func(h http.Header, left float64, full time.Duration)
+	service       Service
+	announce      func(h http.Header, quota, left float64, full time.Duration)
+	quota, tokens float64 // in a minute, and of a request
+	latency       time.Duration
 
 	mu              sync.Mutex
 	left            float64
@@ -161,29 +165,24 @@ type model struct {
 	broken          int // requests without their body
 }
 
-const (
-	tokensOfCall = 480
-	bodyOfCall   = `{"max_tokens":480}`
-)
-
 func (m *model) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(req.Body)
 	time.Sleep(50 * time.Millisecond)
 	status := http.StatusOK
 	m.mu.Lock()
 	m.refill()
-	if err != nil || string(body) != bodyOfCall {
+	if err != nil || string(body) != m.body() {
 		m.broken++
 	}
-	if m.sent++; m.left < tokensOfCall {
+	if m.sent++; m.left < m.tokens {
 		status = http.StatusTooManyRequests
 		m.throttled++
 	} else {
-		m.left -= tokensOfCall
+		m.left -= m.tokens
 	}
 	m.mu.Unlock()
 	if status == http.StatusOK {
-		time.Sleep(2 * time.Second)
+		time.Sleep(m.latency)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,11 +190,13 @@ func (m *model) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp := httpfake.Response(req, status, http.NoBody)
 	resp.Header.Set("Date", m.at.UTC().Format(http.TimeFormat))
 	if status == http.StatusTooManyRequests {
-		resp.Header.Set("Retry-After", fmt.Sprint(math.Ceil((tokensOfCall-m.left)/m.quota*60)))
+		resp.Header.Set("Retry-After", fmt.Sprint(math.Ceil((m.tokens-m.left)/m.quota*60)))
 	}
-	m.announce(resp.Header, m.left, time.Duration((m.quota-m.left)/m.quota*float64(time.Minute)))
+	m.announce(resp.Header, m.quota, m.left, time.Duration((m.quota-m.left)/m.quota*float64(time.Minute)))
 	return resp, nil
 }
+
+func (m *model) body() string { return fmt.Sprintf(`{"max_tokens":%v}`, m.tokens) }
 
 func (m *model) refill() {
 	now := time.Now()
@@ -203,71 +204,86 @@ func (m *model) refill() {
 	m.at = now
 }
 
-func announceAnthropic(h http.Header, left float64, full time.Duration) {
-	h.Set("Anthropic-Ratelimit-Output-Tokens-Limit", "10000")
+func announceAnthropic(h http.Header, quota, left float64, full time.Duration) {
+	h.Set("Anthropic-Ratelimit-Output-Tokens-Limit", fmt.Sprint(quota))
 	h.Set("Anthropic-Ratelimit-Output-Tokens-Remaining", fmt.Sprint(math.Round(left/1000)*1000))
 	h.Set("Anthropic-Ratelimit-Output-Tokens-Reset", time.Now().Add(full).UTC().Format(time.RFC3339))
 }
 
-func announceOpenAI(h http.Header, left float64, full time.Duration) {
-	h.Set("X-Ratelimit-Limit-Tokens", "10000")
+func announceOpenAI(h http.Header, quota, left float64, full time.Duration) {
+	h.Set("X-Ratelimit-Limit-Tokens", fmt.Sprint(quota))
 	h.Set("X-Ratelimit-Remaining-Tokens", fmt.Sprint(math.Floor(left)))
 	h.Set("X-Ratelimit-Reset-Tokens", full.Round(time.Millisecond).String())
 }
 
-// With the costs in the bodies, a language model throttles few requests of 480 tokens
-// with 10,000 a minute, also where it rounds to thousands, and serves as many.
+// With the costs in the bodies, few requests of 480 tokens are throttled with 10,000
+// a minute, although Anthropic rounds what remains to thousands.
 func TestCostInVirtualTime(t *testing.T) {
-	for name, tt := range map[string]struct {
-		service  Service
-		announce func(h http.Header, left float64, full time.Duration)
-	}{"Anthropic": {Anthropic, announceAnthropic}, "OpenAI": {OpenAI, announceOpenAI}} {
-		for _, callers := range []int{8, 32} {
-			without := tt.service
-			without.Cost = nil
-			unread := without
-			unread.Limits = nil
-			said, served := useUp(t, tt.service, tt.announce, callers)
-			learned, _ := useUp(t, without, tt.announce, callers)
-			ignored, all := useUp(t, unread, tt.announce, callers)
-			t.Logf("%s, %d callers: %.1f %% throttled; costs learned: %.1f %%; limits not read: %.1f %%; %d served, and %d",
-				name, callers, 100*said, 100*learned, 100*ignored, served, all)
+	for _, callers := range []int{8, 32} {
+		m := model{service: Anthropic, announce: announceAnthropic, quota: 10_000, tokens: 480, latency: 2 * time.Second}
+		synctest.Test(t, func(t *testing.T) {
+			said, served := m.useUp(t, callers)
+			m.service.Cost = nil
+			learned, _ := m.useUp(t, callers)
+			m.service.Limits = nil
+			ignored, all := m.useUp(t, callers)
+			t.Logf("%d callers: %.1f %% throttled; costs learned: %.1f %%; limits not read: %.1f %%; %d served, and %d",
+				callers, 100*said, 100*learned, 100*ignored, served, all)
 			if said > ignored/3 || float64(served) < .97*float64(all) {
 				t.Errorf("want at most %.1f %%, and %.0f served", 100*ignored/3, .97*float64(all))
 			}
-		}
+		})
 	}
+}
+
+// Whatever the quota, the callers and the requests, OpenAI with its Cost throttles no
+// more and serves no less than if its limits were not read.
+func TestLawOfCosts(t *testing.T) {
+	worlds.Each(t, 20, func(t *testing.T, r *rand.Rand) {
+		m := model{
+			service: OpenAI, announce: announceOpenAI,
+			quota:   worlds.Pick(r, 8e3, 10e3, 40e3, 100e3, 400e3),
+			tokens:  worlds.Pick(r, 50., 200, 480, 1500),
+			latency: worlds.Pick(r, 500*time.Millisecond, 2*time.Second, 10*time.Second, 30*time.Second),
+		}
+		callers := worlds.Pick(r, 1, 4, 16, 64)
+		said, served := m.useUp(t, callers)
+		m.service.Limits = nil
+		ignored, all := m.useUp(t, callers)
+		if said > ignored+.01 || float64(served) < .97*float64(all) {
+			t.Errorf("%v tokens of %v, %v, %d callers: %.1f %% throttled, and %.1f %% unread; %d served, and %d",
+				m.tokens, m.quota, m.latency, callers, 100*said, 100*ignored, served, all)
+		}
+	})
 }
 
 // useUp calls a model for half an hour, and returns the share of requests that it
 // throttled, and how many it served.
-func useUp(t *testing.T, s Service, announce func(http.Header, float64, time.Duration), callers int) (throttled float64, served int) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &model{quota: 10_000, announce: announce, left: 10_000, at: time.Now()}
-		tr := &awsretry.Transport{
-			Base: m, Mode: awsretry.Adaptive, MaxAttempts: 10, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
-		}
-		s.Apply(tr)
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
-		defer cancel()
-		var calls sync.WaitGroup
-		for range callers {
-			calls.Go(func() {
-				for ctx.Err() == nil {
-					if resp, err := tr.RoundTrip(request(t, bodyOfCall)); err == nil {
-						resp.Body.Close()
-					}
+func (m *model) useUp(t *testing.T, callers int) (throttled float64, served int) {
+	m.left, m.at, m.sent, m.throttled = m.quota, time.Now(), 0, 0
+	tr := &awsretry.Transport{
+		Base: m, Mode: awsretry.Adaptive, MaxAttempts: 10, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
+	}
+	m.service.Apply(tr)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+	defer cancel()
+	var calls sync.WaitGroup
+	for range callers {
+		calls.Go(func() {
+			for ctx.Err() == nil {
+				if resp, err := tr.RoundTrip(request(t, m.body())); err == nil {
+					resp.Body.Close()
 				}
-			})
-		}
-		<-ctx.Done()
-		m.mu.Lock()
-		if m.broken > 0 {
-			t.Errorf("%d requests without their body", m.broken)
-		}
-		throttled, served = float64(m.throttled)/float64(m.sent), m.sent-m.throttled
-		m.mu.Unlock()
-		calls.Wait()
-	})
+			}
+		})
+	}
+	<-ctx.Done()
+	m.mu.Lock()
+	if m.broken > 0 {
+		t.Errorf("%d requests without their body", m.broken)
+	}
+	throttled, served = float64(m.throttled)/float64(m.sent), m.sent-m.throttled
+	m.mu.Unlock()
+	calls.Wait()
 	return throttled, served
 }
