@@ -158,7 +158,7 @@ if not a.leaving then
   s.members, s.asking, s.granted = s.members + 1, s.asking + part, s.granted + share
   if a.maxRate > 0 then
     -- What the process was granted too little of, or what nobody asked for.
-    local own = math.min(a.credit + share * a.since, math.max(share * lease, share * lease / 2))
+    local own = math.min(a.credit + share * a.since, math.max(share * lease, 1))
     -- At least one slot is within a lease, however low the rate is.
     local function before(time) return math.ceil((time - s.next) / every) end
     local needed = math.floor(a.wanted)
