@@ -29,15 +29,12 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"example.com/awsretry/internal/limitheaders"
 )
 
 // A Limit is one of a service's limits, as announced by one response.
-type Limit struct {
-	Name             string        // "" if the response names none
-	Quota, Remaining float64       // in units; a Quota of 0 means unknown
-	Reset            time.Duration // until the quota is whole again; negative means unknown
-	Refills          bool          // the quota refills steadily, not all at once at the end of a window
-}
+type Limit = limitheaders.Limit
 
 const (
 	// maxLimits is how many limits a Ledger keeps. The services with the most limits
@@ -291,7 +288,7 @@ func (l *Ledger) costOf(r *record, a Limit) float64 {
 // learn updates a limit with an announcement, and adds the limit if it is new. It
 // returns nil if it ignores the announcement.
 func (l *Ledger) learn(now time.Duration, a Limit, h heard) *limit {
-	if !a.valid() {
+	if !a.Valid() {
 		return nil
 	}
 	a.Quota, a.Remaining = min(a.Quota, mostUnits), min(a.Remaining, mostUnits)
