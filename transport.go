@@ -347,7 +347,7 @@ type State struct {
 type FleetState struct {
 	Leased  bool    // a grant is in force
 	Idle    bool    // in adaptive mode: there is none because the process needs none; the store responds
-	Slow    bool    // the store takes more than half a lease to respond, so there is none for part of the time
+	Slow    bool    // the store responds so late that the process sends less than its share
 	Members int     // how many Transports share the partition, without those that are idle
 	Rate    float64 // of all of them, in requests per second; 0 if it is not limited
 

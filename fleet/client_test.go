@@ -17,6 +17,7 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/fleet"
+	"example.com/awsretry/fleet/fleettest"
 	"example.com/awsretry/fleet/internal/protocol"
 )
 
@@ -216,47 +217,63 @@ func TestOnError(t *testing.T) {
 	})
 }
 
-// A store that takes more than half a lease is an error, unless it does for a moment
+// A slowStore responds after some of these times, in turn.
+type slowStore struct {
+	fleettest.Store
+	takes    atomic.Pointer[[]time.Duration]
+	renewals atomic.Int64
+}
+
+func (s *slowStore) Eval(ctx context.Context, script string, keys, args []string) ([]string, error) {
+	all := *s.takes.Load()
+	time.Sleep(all[int(s.renewals.Add(1))%len(all)])
+	return s.Store.Eval(ctx, script, keys, args)
+}
+
+// A store that takes too much of a lease is an error, unless it does for a moment
 // only.
 func TestSlowStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var takes atomic.Pointer[[]time.Duration] // in turn
-		var renewals, recoveries atomic.Int64
-		var faults faultLog
-		shared := newFleet(t, clientFunc(func(context.Context, string, protocol.Request) ([]string, error) {
-			all := *takes.Load()
-			time.Sleep(all[int(renewals.Add(1))%len(all)])
-			return reply(nil), nil
-		}), fleet.Config{OnError: faults.add, OnRecovered: func() { recoveries.Add(1) }})
-		defer shared.Close()
-		tr := &awsretry.Transport{Base: respond(http.StatusOK, 0), Mode: awsretry.Adaptive, Shared: shared}
-		const fast, slow = 190 * time.Millisecond, 250 * time.Millisecond
-		for _, step := range []struct {
-			takes              []time.Duration
-			slow               bool
-			faults, recoveries int64 // so far
-		}{
-			{[]time.Duration{fast}, false, 0, 0},
-			{[]time.Duration{slow, fast, slow}, false, 0, 0},
-			{[]time.Duration{slow}, true, 1, 0},
-			{[]time.Duration{fast}, false, 1, 1},
-		} {
-			takes.Store(&step.takes)
-			for range 50 {
-				send(t, tr)
-				time.Sleep(100 * time.Millisecond)
-			}
-			got, all := stateOf(tr).Fleet.Slow, faults.all()
-			if got != step.slow || int64(len(all)) != step.faults || recoveries.Load() != step.recoveries {
-				t.Errorf("%+v: slow is %v, %q, OnRecovered was called %d times", step, got, all, recoveries.Load())
-			}
+	for maxRate, limits := range map[float64][2]time.Duration{
+		0:  {190 * time.Millisecond, 250 * time.Millisecond},
+		50: {90 * time.Millisecond, 110 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) { useSlowStore(t, maxRate, limits[0], limits[1]) })
+	}
+}
+
+func useSlowStore(t *testing.T, maxRate float64, fast, slow time.Duration) {
+	var recoveries atomic.Int64
+	var faults faultLog
+	var store slowStore
+	shared := newFleet(t, &store, fleet.Config{MaxRate: maxRate, OnError: faults.add, OnRecovered: func() { recoveries.Add(1) }})
+	defer shared.Close()
+	tr := &awsretry.Transport{Base: respond(http.StatusOK, 0), Mode: awsretry.Adaptive, Shared: shared}
+	for _, step := range []struct {
+		takes              []time.Duration
+		slow               bool
+		faults, recoveries int64 // so far
+	}{
+		{[]time.Duration{fast}, false, 0, 0},
+		{[]time.Duration{slow, fast, slow}, false, 0, 0},
+		{[]time.Duration{slow}, true, 1, 0},
+		{[]time.Duration{fast}, false, 1, 1},
+	} {
+		store.takes.Store(&step.takes)
+		for range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			_ = call(ctx, tr, host) // with MaxRate it may get no slot
+			<-ctx.Done()
+			cancel()
 		}
-		want := "fleet: " + key + ": the store took 250ms to respond, and Config.Lease is 400ms; it must be more than twice as long: " +
-			"the process has no lease for part of the time"
-		if got := faults.all(); len(got) != 1 || got[0] != want {
-			t.Errorf("%q, want %q", got, want)
+		got, all := stateOf(tr).Fleet.Slow, faults.all()
+		if got != step.slow || int64(len(all)) != step.faults || recoveries.Load() != step.recoveries {
+			t.Errorf("MaxRate %g, %+v: slow is %v, %q, OnRecovered was called %d times", maxRate, step, got, all, recoveries.Load())
 		}
-	})
+	}
+	want := fmt.Sprintf("took %v to respond, and Config.Lease is 400ms; it must be more than", slow)
+	if got := faults.all(); len(got) != 1 || !strings.Contains(got[0], want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 // A capacity that the store cannot count is an error, and the Transport works

@@ -78,8 +78,9 @@ type Config struct {
 
 	// Lease is how long a process may use its share of the rate without
 	// renewing it. Processes renew about twice per lease. It must be from 50 ms
-	// to a minute, and more than twice the store's response time: otherwise a
-	// process has no lease for part of the time. 0 means 400 ms.
+	// to a minute, and more than twice the store's response time, or with MaxRate
+	// four times: otherwise a process sends less than its share, and calls OnError.
+	// 0 means 400 ms.
 	//
 	// Use the same Lease, Transport.Quota and Transport.RateLimit in every
 	// process that shares a partition, except for FailFast, MaxWait, Limits and
@@ -103,9 +104,9 @@ type Config struct {
 	// longer.
 	Expiry time.Duration
 
-	// OnError is called when a renewal fails, or the third in a row takes more than
-	// half of Lease, at most once a minute for errors whose texts differ only in
-	// digits, whatever the partition. Nil ignores the error; Transport.State shows
+	// OnError is called when a renewal fails, or the third in a row takes too long for
+	// Lease, at most once a minute for errors whose texts differ only in digits,
+	// whatever the partition. Nil ignores the error; Transport.State shows
 	// whether there is a lease. OnRecovered is called when, after a call of OnError,
 	// no renewal fails or is slow any longer. Calls may be concurrent, and a
 	// partition's lease is not renewed until they return. Panics in them are

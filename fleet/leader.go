@@ -159,17 +159,22 @@ func (l *leader) measureAlone(news *protocol.Sums, before time.Duration) bool {
 	if l.throttled += news.Throttled; l.throttled == 0 {
 		l.throttledAt = l.now
 	}
-	for len(l.sent) > 1 && l.sent[0].at < l.throttledAt-l.lease {
+	from, to := l.throttledAt-l.lease-l.trip, l.now-l.trip // when the requests were sent
+	if l.throttled == 0 {
+		from = l.now - longestTrip
+	}
+	for len(l.sent) > 1 && l.sent[0].at < from {
 		l.sent = l.sent[1:]
 	}
 	if l.now-l.throttledAt < l.lease {
 		return false
 	}
-	n := -l.throttled
-	for _, s := range l.sent {
-		n += s.n
+	first, n := l.sent[0].at, -l.throttled
+	for len(l.sent) > 0 && l.sent[0].at <= to {
+		n += l.sent[0].n
+		l.sent = l.sent[1:]
 	}
-	l.rate = max(n/max(l.now-l.sent[0].at, l.lease).Seconds(), l.least)
+	l.rate = max(n/max(to-first, l.lease).Seconds(), l.least)
 	return true
 }
 

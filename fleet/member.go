@@ -36,7 +36,7 @@ type member struct {
 	failed   int            // renewals in a row
 	took     time.Duration  // the last renewal
 	away     time.Duration  // the store: half of the shorter of the last two renewals
-	slow     int            // renewals in a row that took more than half a lease
+	slow     int            // renewals in a row that took too much of a lease
 	troubled bool           // settle counts it
 	short    bool           // the last renewal granted none of the slots that were needed
 	gateEnd  time.Time      // of the last reply's Retry-After
@@ -238,15 +238,19 @@ func (m *member) renew() {
 	m.lead(&got)
 }
 
-// timed reports a store that is slow, if it is not only for a moment: a lease ends
-// before the renewal after the next one can succeed.
+// timed reports a store that is slow, if it is not only for a moment: leases end
+// before they are renewed, or slots pass before the process knows of them.
 func (m *member) timed(took time.Duration) {
-	if m.slow++; took <= m.fleet.config.Lease/2 {
+	trips := time.Duration(2)
+	if m.maxRate > 0 {
+		trips = 4
+	}
+	if m.slow++; took <= m.fleet.config.Lease/trips {
 		m.slow = 0
 	}
 	if m.slow >= slowRenewals {
 		m.fleet.report(m.share.Partition(), fmt.Errorf("the store took %v to respond, and Config.Lease is %v; it must be more "+
-			"than twice as long: the process has no lease for part of the time", took.Round(time.Millisecond), m.fleet.config.Lease))
+			"than %d times as long, or the process sends less than its share", took.Round(time.Millisecond), m.fleet.config.Lease, trips))
 	}
 }
 

@@ -185,12 +185,6 @@ func TestIdleProcess(t *testing.T) {
 		send(t, idle)
 		time.Sleep(5 * time.Second)
 		rate("idle", 0.2, 0.4)
-		for waited := time.Duration(0); stateOf(idle).Fleet.Leased; waited += 100 * time.Millisecond {
-			if waited > time.Second {
-				t.Fatal("an idle process keeps its lease")
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
 			if s := stateOf(idle).Fleet; s.Leased == s.Idle {
@@ -203,7 +197,13 @@ func TestIdleProcess(t *testing.T) {
 			t.Errorf("without the store an idle process is %+v", s)
 		}
 		store.Refuse(nil)
-		time.Sleep(5 * time.Second)
+		time.Sleep(10 * time.Second)
+		for waited := time.Duration(0); stateOf(idle).Fleet.Leased; waited += 100 * time.Millisecond {
+			if waited > time.Second {
+				t.Fatal("an idle process keeps its lease")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
 		send(t, idle)
 		time.Sleep(delay)
 		if !stateOf(idle).Fleet.Leased {

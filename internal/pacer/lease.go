@@ -11,7 +11,7 @@ import (
 type Grant struct {
 	Until      time.Time     // the end of the lease of the rate
 	IdleUntil  time.Time     // later than Until if the process is idle: it renews until then
-	Slow       bool          // renewals take more than half a lease
+	Slow       bool          // renewals take too much of a lease
 	Limited    bool          // the fleet's rate is limited
 	Rate       float64       // of this process, in requests per second
 	Burst      time.Duration // a quiet process saves the tokens of at most this time
