@@ -225,8 +225,8 @@ func (l *leader) sentBefore(at time.Duration) time.Duration {
 	return max(at-l.lease-l.lease/8-l.trip, 1)
 }
 
-// restore continues at the rate from before a time in which everything was
-// throttled, which says nothing about the limit.
+// restore goes back to the curve from before a time in which everything was
+// throttled: its length says nothing about the limit.
 func (l *leader) restore(was float64, news outcomes) {
 	switch {
 	case news.accepted > 0 && news.throttled > 0:
@@ -235,8 +235,8 @@ func (l *leader) restore(was float64, news outcomes) {
 			l.denied = was
 		}
 	case news.accepted > 0:
-		if l.denials >= enough && l.denied > l.pace() {
-			l.law.Adopt(l.lawTime(l.now), l.denied*l.slower)
+		if rate := 0.7 * l.denied; l.denials >= enough && rate > l.pace() {
+			l.law.Resume(l.lawTime(l.now), rate*l.slower, l.denied*l.slower)
 		}
 		l.denied, l.denials = 0, 0
 	}

@@ -89,11 +89,6 @@ func (s *Scaled) Update(now, sent time.Duration, throttled bool) {
 	}
 	// Throttling responses come sooner than others: wait for both.
 	if sent > s.since && (now-s.since).Seconds() >= s.trip {
-		if !throttled && s.denied >= s.Denials && s.limit <= s.accepted/s.Sunk { // the rate was not the reason
-			s.denied = 0
-			s.Begin(now, s.rate)
-			return
-		}
 		s.count(sent, throttled)
 		if s.judge(now, sent, throttled) {
 			return
