@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,7 @@ func TestBlips(t *testing.T) {
 	}{
 		"refuses each two seconds":         {2 * time.Second, 20 * time.Millisecond, storeRefuses, 45, 500 * time.Millisecond},
 		"refuses each 0.7 s":               {700 * time.Millisecond, 20 * time.Millisecond, storeRefuses, 45, 500 * time.Millisecond},
-		"pauses half of each second":       {time.Second, 500 * time.Millisecond, storePauses, 17, 600 * time.Millisecond}, // slots end before leases do
+		"pauses half of each second":       {time.Second, 500 * time.Millisecond, storePauses, 40, 500 * time.Millisecond},
 		"pauses 0.6 s in each two seconds": {2 * time.Second, 600 * time.Millisecond, storePauses, 40, 500 * time.Millisecond},
 		"forgets each 30 ms":               {30 * time.Millisecond, time.Millisecond, storeForgets, 40, 500 * time.Millisecond},
 		"forgets each 5 s":                 {5 * time.Second, time.Millisecond, storeForgets, 45, 500 * time.Millisecond},
@@ -82,4 +83,20 @@ func TestGoodputOfMaxRate(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A process whose few callers are busy loses the slots that come meanwhile.
+func TestSlotsOfBusyCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{
+			maxRate: 450, lease: 400 * time.Millisecond, pacing: awsretry.ScaledPacing, callers: 1, answer: 10 * time.Millisecond,
+			length: 20 * time.Second, members: slices.Repeat([]span{{0, 20 * time.Second}}, 12),
+		}
+		w.run(t)
+		if rate := float64(len(w.sent)) / w.length.Seconds() / w.maxRate; rate < 0.35 {
+			t.Errorf("%.2f of MaxRate was sent, want at least 0.35", rate)
+		} else {
+			t.Logf("%.2f of MaxRate was sent", rate)
+		}
+	})
 }
