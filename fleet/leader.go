@@ -39,11 +39,19 @@ type leader struct {
 	rest  float64   // the fraction of an outcome that was not passed to the law yet
 	cutAt time.Duration
 
+	// The outcomes since the last cut, and since all processes know of it.
+	all, heard outcomes
+
 	denials float64 // throttled requests since something was accepted
 	denied  float64 // the rate at the first of them; 0 if there is none
 }
 
 type outcomes struct{ accepted, throttled float64 }
+
+func (o *outcomes) add(p outcomes) {
+	o.accepted += p.accepted
+	o.throttled += p.throttled
+}
 
 // A sending is a number of requests that were sent at about the same time.
 type sending struct {
@@ -60,6 +68,12 @@ const (
 
 	// enough is how many requests are throttled in a row by more than chance.
 	enough = 10
+
+	// The rate is far too high after enough throttled requests since a cut, and
+	// again more since all processes know of it. fall keeps at least leastLeft of
+	// the rate.
+	again     = 2
+	leastLeft = 1. / 8
 
 	// longestTrip is how long a leader waits for the outcomes of requests that
 	// were sent before a cut.
@@ -121,7 +135,9 @@ func (l *leader) step(got *protocol.Reply) (found protocol.Law, cut bool) {
 		l.begin()
 	} else {
 		news := outcomes{l.takeAccepted(&got.Sums, before), got.Throttled}
-		l.feed(before, news)
+		if !l.fall(news) {
+			l.feed(before, news)
+		}
 		l.restore(was, news)
 	}
 	l.rate, l.limit = max(l.pace(), l.least), cmp.Or(l.law.Limit()/l.slower, l.limit)
@@ -134,7 +150,7 @@ func (l *leader) step(got *protocol.Reply) (found protocol.Law, cut bool) {
 		l.law.SumOf(l.lawTime(l.now), n)
 	}
 	if cut = l.rate < 0.97*was || was == 0; cut {
-		l.cutAt = l.now
+		l.cutAt, l.all, l.heard = l.now, outcomes{}, outcomes{}
 	}
 	return protocol.Law{Rate: l.rate, Limit: l.limit, Trip: milliseconds(l.trip)}, cut
 }
@@ -223,6 +239,22 @@ func (l *leader) update(at time.Duration, throttled bool) {
 // at at: some processes send at the rate of a lease earlier.
 func (l *leader) sentBefore(at time.Duration) time.Duration {
 	return max(at-l.lease-l.lease/8-l.trip, 1)
+}
+
+// fall lowers the rate to what is accepted if a cut left more than 1.5 times as much,
+// and reports whether it did. A process alone, which sees each outcome at once, would
+// have cut its rate several times.
+func (l *leader) fall(news outcomes) bool {
+	if l.all.add(news); l.sentBefore(l.now) < l.cutAt || l.limit == 0 {
+		return false
+	}
+	l.heard.add(news)
+	if l.all.throttled < max(enough, l.all.accepted/2) || l.heard.throttled < max(again, l.heard.accepted/2) {
+		return false
+	}
+	share := l.all.accepted / (l.all.accepted + l.all.throttled)
+	l.law.Adopt(l.lawTime(l.now), l.rate*l.slower*max(share, leastLeft))
+	return true
 }
 
 // restore goes back to the curve from before a time in which everything was

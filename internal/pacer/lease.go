@@ -78,7 +78,7 @@ func (p *Pacer) Lease(g *Grant) {
 	case g.AloneAtMost > 0:
 		p.bucket.AddSlots(tokens.Slots{At: g.FirstSlot.Sub(p.start), Every: g.Every, N: g.Slots})
 	case begins:
-		p.bucket.Put(g.FirstToken)
+		p.bucket.SetTokens(g.FirstToken)
 	}
 	if lease.Limited {
 		p.begins()

@@ -118,6 +118,16 @@ func (b *Bucket) Put(n float64) {
 	b.put(b.Now(), n)
 }
 
+// SetTokens replaces the tokens by n, at most the capacity.
+func (b *Bucket) SetTokens(n float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.Now()
+	b.advance(now)
+	b.tokens = 0
+	b.put(now, n)
+}
+
 // SetRate changes the rate and the capacity at the time now. Tokens up to then are
 // added at the old rate, and those above the new capacity are dropped.
 func (b *Bucket) SetRate(now time.Duration, rate, capacity float64) {
