@@ -78,7 +78,7 @@ func TestLeader(t *testing.T) {
 		l = lead(law, 200)
 		l.run(200, 4*time.Second)
 		l.run(20, 2*time.Second)
-		expect("two seconds after a large drop", l, 8, 60, 5)
+		expect("two seconds after a large drop", l, 8, 30, l.cuts)
 	})
 }
 
@@ -87,10 +87,10 @@ func TestLeaderWhereNothingIsAccepted(t *testing.T) {
 	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
 		for _, limited := range []float64{0, 200} {
 			l := lead(law, limited)
-			for i := range 50 {
+			for i := range 30 {
 				l.got.Now += milliseconds(ledLease / 2)
 				l.got.Sums = protocol.Sums{Sent: 20, Throttled: 20}
-				if law, _ := l.leader.step(&l.got); law.Rate < 0.5 && (limited > 0 || i > 2) || i > 40 && law.Rate > 5 {
+				if law, _ := l.leader.step(&l.got); law.Rate < 0.5 && (limited > 0 || i > 2) || i > 20 && law.Rate > 5 {
 					t.Fatalf("from %g: in step %d the rate is %g; it must fall to 0.5", limited, i, law.Rate)
 				}
 			}
