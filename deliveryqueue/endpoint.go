@@ -226,9 +226,17 @@ func later(t time.Time, micros sql.NullInt64) time.Time {
 // microseconds.
 func (s *store) micros() string {
 	if s.sqlite {
-		return `CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)`
+		return s.microsOf(`'now'`)
 	}
-	return `(extract(epoch from now()) * 1000000)::bigint`
+	return s.microsOf(`now()`)
+}
+
+// microsOf returns the SQL expression of a time in Unix microseconds.
+func (s *store) microsOf(t string) string {
+	if s.sqlite {
+		return `CAST(unixepoch(` + t + `, 'subsec') * 1000000 AS INTEGER)`
+	}
+	return `(extract(epoch from ` + t + `) * 1000000)::bigint`
 }
 
 // A clock computes the store's time from its time when the job was fetched.

@@ -1,31 +1,38 @@
 package deliveryqueue
 
 import (
-	"math"
+	"cmp"
 	"sync"
 	"time"
 )
 
-// A ledger divides the workers of a process among the endpoints. It divides the
-// workers' time fairly, both current and recent:
+// A ledger divides the workers of a process among the endpoints. To wait for a
+// response is no work:
 //
-//   - The next free worker goes to the waiting endpoint that took the least time.
-//   - A quarter of the workers is reserved for the endpoints below the mean, among
-//     those that wait or have workers: the less time an endpoint took, the more of
-//     the reserved workers it may have. An endpoint at the mean or above gets none.
-//   - A new endpoint counts as half the mean until its first attempt ends.
-//   - An endpoint has at most Config.PerEndpoint workers at a time.
+//   - An attempt that has taken longer than quickly is no longer one of
+//     Config.Workers. It is only one of all attempts in progress, of which there are
+//     at most extra more than workers.
+//   - A quarter of the workers, and as many of all attempts in progress, is reserved
+//     for the endpoints that are known to be quick.
+//   - An endpoint has an equal part of the rest, and one part is left over, or an
+//     eleventh if more than ten endpoints were used lately. It does not have more than
+//     could still begin.
+//   - The next attempt is alternately for the endpoint whose deliveries have waited
+//     least, so that one that has no backlog does not wait for many that do, and for
+//     the one with the fewest attempts in progress that had none for longest.
 //
-// So it makes no difference to the others how many endpoints are slow, how slow,
-// and why. Each process considers only its own workers.
+// So an endpoint that is slow, now and then or always, delays the others by at most
+// quickly, unless as many attempts hang as there may be. Each process considers only
+// its own attempts.
 type ledger struct {
-	workers, kept int
-	perEndpoint   int           // 0: see most
-	lately        time.Duration // the time in which taken time decays by a factor of e
+	workers, total int // attempts that are quick so far, and all in progress, at most
+	kept           int // of total, for endpoints that are known to be quick
+	perEndpoint    int // 0: no limit
 
 	mu       sync.Mutex
 	attempts map[int64]running // in progress, by job
-	busy     int               // workers
+	begun    int               // all attempts
+	recent   map[bool]bool     // the last one was for the endpoint that has waited least; by whether that is known to be quick
 	accounts map[string]*account
 	full     bool // there was no room for a delivery that is due
 
@@ -34,12 +41,13 @@ type ledger struct {
 	successes map[string]int64
 }
 
-// An account is an endpoint's current and recent use of the workers.
+// An account is what is known about an endpoint that was used lately.
 type account struct {
-	attempts int     // in progress
-	seconds  float64 // of the workers' time that it took up to at, decayed
-	at       time.Time
-	known    bool // an attempt has ended
+	attempts int       // in progress
+	turn     int       // ledger.begun when its last attempt began
+	used     time.Time // when its last attempt began or ended
+	quick    bool      // an attempt was
+	slow     time.Time // when an attempt last took longer than quickly
 	health   health
 }
 
@@ -50,42 +58,39 @@ type health struct {
 }
 
 const (
-	shortestLately = 10 * time.Minute
-
-	// The time that counts is much longer than an attempt, so that an endpoint
-	// whose attempts hang does not seem to take little while it waits for the next
-	// one.
-	latelyTimeouts = 40
+	quickly = 250 * time.Millisecond // what the response of a healthy endpoint takes
+	extra   = 30                     // attempts in progress in addition to workers
+	hogs    = 10                     // endpoints whose attempts may hang while others can begin
+	lately  = 10 * time.Minute       // for which an account is kept, and the time of a slow attempt counts
 )
 
 func newLedger(c Config) *ledger {
 	return &ledger{
-		workers: c.Workers, kept: min((c.Workers+3)/4, c.Workers-1), perEndpoint: c.PerEndpoint,
-		lately:    max(shortestLately, latelyTimeouts*c.AttemptTimeout),
+		workers: c.Workers, total: c.sockets(), kept: (c.Workers + 3) / 4, perEndpoint: c.PerEndpoint,
 		attempts:  make(map[int64]running),
 		accounts:  make(map[string]*account),
 		successes: make(map[string]int64),
+		recent:    make(map[bool]bool),
 	}
 }
 
-// taken returns the workers' time in seconds that the endpoint took up to now.
-func (a *account) taken(now time.Time, lately time.Duration) float64 {
-	rest := math.Exp(-float64(max(now.Sub(a.at), 0)) / float64(lately))
-	return a.seconds*rest + float64(a.attempts)*lately.Seconds()*(1-rest) // time taken meanwhile decays, too
-}
+// sockets returns how many attempts may be in progress.
+func (c Config) sockets() int { return min(c.Workers+extra, maxWorkers) }
 
-// set sets how many attempts are in progress from now on.
-func (a *account) set(attempts int, now time.Time, lately time.Duration) {
-	a.seconds = a.taken(now, lately)
-	a.attempts, a.at = attempts, now
-}
+// isQuick reports whether all attempts of late were.
+func (a *account) isQuick(now time.Time) bool { return a.quick && now.Sub(a.slow) > lately }
 
 // running is the attempts of a job in progress. There may briefly be two, when the
 // next one has begun and the worker of the previous one has not returned.
 type running struct {
 	endpoint string
 	n        int
+	began    time.Time // the last one
+	ended    bool      // the endpoint has responded
 }
+
+// working reports whether the attempt counts as a worker.
+func (r running) working(now time.Time) bool { return now.Sub(r.began) < quickly }
 
 // A candidate is an endpoint whose deliveries are due.
 type candidate struct {
@@ -94,100 +99,117 @@ type candidate struct {
 
 	health health
 	due    bool          // a delivery is due, and the endpoint may get attempts
+	waited time.Duration // since the first one was due
 	wait   time.Duration // until its throttle's next turn
 	turns  int           // how many deliveries its throttle allows now at most
 }
 
-// allot sets how many deliveries to take from each candidate for the free workers,
-// and returns the candidates from which some are taken.
-func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidate) {
+// allot sets how many deliveries to take from each candidate, and returns the
+// candidates from which some are taken. If a delivery waits for a worker, it also
+// returns when there will be one at the latest.
+func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidate, next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.full = false
-	if len(candidates) == 0 {
-		return nil
-	}
-	present := make(map[string]*account, len(candidates))
-	for _, r := range l.attempts {
-		present[r.endpoint] = l.accounts[r.endpoint]
-	}
+	all, others, next := l.rooms(now)
 	own := make([]account, len(candidates))
 	for i := range candidates {
-		c := &candidates[i]
-		c.N = 0
-		a := l.accounts[c.Endpoint]
-		if a == nil {
-			a = &account{at: now}
+		candidates[i].N = 0
+		if a := l.accounts[candidates[i].Endpoint]; a != nil {
+			own[i] = *a
 		}
-		a.health = c.health
-		present[c.Endpoint] = a
-		own[i] = *a
-		own[i].set(a.attempts, now, l.lately)
 	}
-	var taken float64
-	for _, a := range present {
-		taken += a.taken(now, l.lately)
+	most := l.perEndpoint
+	if most == 0 {
+		most = (l.total - l.kept) / (1 + min(hogs, max(len(candidates), len(l.accounts))))
 	}
-	n := float64(len(present))
-	busy, most := l.busy, l.most(len(present))
 	for {
-		next, least := -1, 0.0
-		for i, c := range candidates {
+		pick, newest := -1, -1
+		for i := range candidates {
+			c, a := &candidates[i], &own[i]
 			if c.N == c.turns {
 				continue
 			}
-			took := own[i].share(taken/n, float64(busy)/n)
-			if own[i].attempts >= most || busy+l.keep(took) >= l.workers {
+			room := all
+			if !a.isQuick(now) {
+				room = room.and(others)
+			}
+			if room.workers <= 0 || room.attempts <= 0 || a.attempts >= max(1, min(most, all.attempts-l.kept)) {
 				l.full = true
 				continue
 			}
-			if next < 0 || took < least {
-				next, least = i, took
+			if pick < 0 || cmp.Or(cmp.Compare(a.attempts, own[pick].attempts), cmp.Compare(a.turn, own[pick].turn)) < 0 {
+				pick = i
+			}
+			if c.N == 0 && (newest < 0 || c.waited < candidates[newest].waited) {
+				newest = i
 			}
 		}
-		if next < 0 {
+		if pick < 0 {
 			break
 		}
-		candidates[next].N++
-		own[next].attempts++
-		busy++
+		if newest >= 0 {
+			quick := own[newest].isQuick(now)
+			if l.recent[quick] = !l.recent[quick]; l.recent[quick] {
+				pick = newest
+			}
+		}
+		candidates[pick].N++
+		own[pick].attempts++
+		all.take(1, true)
+		if !own[pick].isQuick(now) {
+			others.take(1, true)
+		}
 	}
 	for _, c := range candidates {
 		if c.N > 0 {
 			chosen = append(chosen, c)
 		}
 	}
-	return chosen
+	if !l.full {
+		next = time.Time{}
+	}
+	return chosen, next
 }
 
-// share returns how much of the workers the endpoint took, relative to the mean:
-// now or recently, whichever is more.
-func (a account) share(meanSeconds, meanAttempts float64) float64 {
-	share := 0.5
-	if a.known {
-		share = 0
-		if meanSeconds > 0 {
-			share = a.seconds / meanSeconds
+// A room is how many attempts may begin.
+type room struct {
+	workers  int
+	attempts int // in progress
+}
+
+func (r room) and(other room) room {
+	return room{min(r.workers, other.workers), min(r.attempts, other.attempts)}
+}
+
+func (r *room) take(n int, working bool) {
+	r.attempts -= n
+	if working {
+		r.workers -= n
+	}
+}
+
+// rooms returns the room for all endpoints, that for those not known to be quick, and
+// when there will be another worker. It records which endpoints are slow.
+func (l *ledger) rooms(now time.Time) (all, others room, next time.Time) {
+	all = room{l.workers, l.total}
+	others = room{l.workers - min(l.kept, l.workers-1), l.total - l.kept}
+	for _, r := range l.attempts {
+		if !r.ended && !r.working(now) {
+			l.accounts[r.endpoint].slow = now
 		}
 	}
-	if a.attempts > 0 {
-		share = max(share, float64(a.attempts)/meanAttempts)
+	for _, r := range l.attempts {
+		working := r.working(now)
+		if end := r.began.Add(quickly); working && (next.IsZero() || end.Before(next)) {
+			next = end
+		}
+		all.take(r.n, working)
+		if !l.accounts[r.endpoint].isQuick(now) {
+			others.take(r.n, working)
+		}
 	}
-	return share
-}
-
-// keep returns how many workers an endpoint with this share cannot have.
-func (l *ledger) keep(share float64) int {
-	return int(math.Round(float64(l.kept) * min(share, 1)))
-}
-
-// most returns how many workers one of n endpoints may have. By default, it is a
-// tenth, or more if fewer than ten endpoints share them.
-func (l *ledger) most(n int) int {
-	if l.perEndpoint > 0 {
-		return l.perEndpoint
-	}
-	return max(l.workers/10, (l.workers-l.kept)/max(n, len(l.accounts)), 1)
+	return all, others, next
 }
 
 // enter records that an attempt begins.
@@ -199,14 +221,14 @@ func (l *ledger) enter(job int64, endpoint string, h health, now time.Time) {
 		a = new(account)
 		l.accounts[endpoint] = a
 	}
-	l.attempts[job] = running{endpoint, l.attempts[job].n + 1}
-	l.busy++
-	a.set(a.attempts+1, now, l.lately)
-	a.health = h
+	l.attempts[job] = running{endpoint: endpoint, n: l.attempts[job].n + 1, began: now}
+	l.begun++
+	a.attempts++
+	a.turn, a.used, a.health = l.begun, now, h
 }
 
 // leave records that an attempt has ended, and reports whether a delivery waits for
-// a free worker.
+// that.
 func (l *ledger) leave(job int64, now time.Time) (full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,11 +241,27 @@ func (l *ledger) leave(job int64, now time.Time) (full bool) {
 	} else {
 		delete(l.attempts, job)
 	}
-	l.busy--
 	a := l.accounts[r.endpoint]
-	a.set(a.attempts-1, now, l.lately)
-	a.known = true
+	a.attempts--
+	a.used = now
 	return l.full
+}
+
+// responded records how long the endpoint took for an attempt.
+func (l *ledger) responded(job int64, took time.Duration, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, ok := l.attempts[job]
+	if !ok {
+		return
+	}
+	r.ended = true
+	l.attempts[job] = r
+	if a := l.accounts[r.endpoint]; took > quickly {
+		a.slow = now
+	} else {
+		a.quick = true
+	}
 }
 
 // of returns the health of the endpoint of an attempt.
@@ -266,12 +304,12 @@ func (l *ledger) succeeded(job int64, at time.Time) {
 }
 
 // flush returns the successes since the last call, and forgets endpoints that were
-// not used recently and took little time.
+// not used lately.
 func (l *ledger) flush(now time.Time) (all []success) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for endpoint, a := range l.accounts {
-		if a.attempts == 0 && now.Sub(a.at) > shortestLately && a.taken(now, l.lately) < l.lately.Seconds()/100 {
+		if a.attempts == 0 && now.Sub(a.used) > lately {
 			delete(l.accounts, endpoint)
 		}
 	}

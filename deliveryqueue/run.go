@@ -41,7 +41,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		keep = forever
 	}
 	runner, err := q.store.runner(&river.Config{
-		Queues:                      map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
+		Queues:                      map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.sockets()}},
 		Workers:                     workers,
 		Logger:                      q.river,
 		ErrorHandler:                unreadable{q, f},

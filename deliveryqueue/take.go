@@ -56,12 +56,12 @@ func (s *store) candidates(ctx context.Context, query string, params ...any) (al
 	err = s.each(ctx, s.looking, func(rows *sql.Rows) error {
 		c := candidate{turns: math.MaxInt}
 		var perSecond, wait int64
-		var failing sql.NullInt64
-		if err := rows.Scan(
-			&c.Endpoint, &perSecond, &wait, &failing, &c.health.disabled, &c.due,
-		); err != nil {
+		var failing, waited sql.NullInt64
+		if err := rows.Scan(&c.Endpoint, &perSecond, &wait, &failing, &c.health.disabled, &waited); err != nil {
 			return err
 		}
+		c.due = waited.Valid && waited.Int64 >= 0
+		c.waited = time.Duration(waited.Int64) * time.Microsecond
 		if failing.Valid {
 			c.health.failing = time.Now().Add(-time.Duration(failing.Int64) * time.Microsecond)
 		}
@@ -116,10 +116,10 @@ func (s *store) candidateColumns() string {
 	return fmt.Sprintf(`
 		SELECT walk.endpoint, COALESCE(own.per_second, 0), COALESCE(own.next_at - %[4]s, 0),
 			CASE WHEN own.failing_since > 0 THEN %[4]s - own.failing_since END, COALESCE(own.disabled_at, 0) > 0,
-			NOT COALESCE(%[7]s, false) AND (SELECT scheduled_at FROM %[6]s WHERE %[2]s AND %[1]s = walk.endpoint
-				ORDER BY scheduled_at LIMIT 1) <= %[5]s
+			CASE WHEN NOT COALESCE(%[7]s, false) THEN %[4]s - (SELECT %[5]s FROM %[6]s
+				WHERE %[2]s AND %[1]s = walk.endpoint ORDER BY scheduled_at LIMIT 1) END
 		FROM walk %[3]s`,
-		s.endpoint(), s.available(), own, s.micros(), s.after(`0`), s.jobsBy(dueIndex), s.isLeftAlone())
+		s.endpoint(), s.available(), own, s.micros(), s.microsOf(`scheduled_at`), s.jobsBy(dueIndex), s.isLeftAlone())
 }
 
 // isLeftAlone returns the SQL condition for an endpoint's row, own, under which no
