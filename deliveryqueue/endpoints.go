@@ -7,15 +7,17 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
+	"example.com/awsretry/internal/redact"
 	"github.com/riverqueue/river/rivertype"
 )
 
-// An Endpoint is an origin to which deliveries are sent: a scheme, a host and a
-// port.
+// An Endpoint is what the deliveries of an Options.Endpoint are sent to or, without
+// one, an origin: a scheme, a host and a port.
 type Endpoint struct {
-	URL                    string // such as https://example.com; with the port unless it is the scheme's default
+	URL                    string // such as https://example.com; with the port unless it is the scheme's default; or the name
 	Waiting, Running, Dead int    // deliveries
 
 	Oldest   time.Time // when the oldest waiting delivery was enqueued; zero: none waits
@@ -135,8 +137,8 @@ func (s *store) setOldest(ctx context.Context, byURL map[string]*Endpoint, oldes
 }
 
 // Pause makes the deliveries to an endpoint wait, in all processes, until Resume.
-// Attempts in progress end as usual. endpoint is a scheme and host, such as
-// https://example.com; it need not have been used. A delivery whose deadline passes
+// Attempts in progress end as usual. endpoint is an Options.Endpoint, or a scheme and
+// host, such as https://example.com; it need not have been used. A delivery whose deadline passes
 // during the pause becomes a dead letter after Resume.
 func (q *Queue) Pause(ctx context.Context, endpoint string) error {
 	name, err := parseEndpoint(endpoint)
@@ -162,12 +164,24 @@ func (q *Queue) Resume(ctx context.Context, endpoint string) error {
 	return errorOf("Resume", err)
 }
 
-// parseEndpoint checks and normalizes an endpoint.
+// maxEndpoint is the longest name of an endpoint, in bytes.
+const maxEndpoint = 512
+
+// parseEndpoint checks and normalizes the name of an endpoint, which may be a URL.
 func parseEndpoint(text string) (string, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
-		*u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
-		return "", fmt.Errorf("the endpoint is %.80q; it must be a scheme and a host, such as https://example.com", text)
+	name := text
+	if strings.Contains(text, "://") {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
+			u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+			return "", fmt.Errorf("the endpoint is %.80q; it must be a scheme and a host, such as https://example.com, "+
+				"or a URL without user, query and fragment, or a name", text)
+		}
+		name = endpointOf(u) + strings.TrimSuffix(u.EscapedPath(), "/")
 	}
-	return endpointOf(u), nil
+	if name == "" || name == noEndpoint || len(name) > maxEndpoint || name != redact.Text(name) || strings.TrimSpace(name) != name {
+		return "", fmt.Errorf("the endpoint is %.80q; its name must have 1 to %d bytes, and no control character or space around it",
+			text, maxEndpoint)
+	}
+	return name, nil
 }

@@ -67,7 +67,7 @@ func TestPause(t *testing.T) {
 	paused.check(t, 0)
 	check(t, q.Resume(t.Context(), paused.URL))
 	waitFor(t, q, Stats{Delivered: 2})
-	for _, bad := range []string{"ftp://example.com", "https://example.com/path", "https://"} {
+	for _, bad := range []string{"ftp://example.com", "https://u@example.com/path", "https://"} {
 		for _, err := range []error{q.Pause(t.Context(), bad), q.Resume(t.Context(), bad)} {
 			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q; it must be", bad)) {
 				t.Errorf("%q: %v", bad, err)

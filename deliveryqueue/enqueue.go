@@ -18,9 +18,16 @@ import (
 // Options configures one delivery. The zero value is ready to use.
 type Options struct {
 	// Policy is the delivery policy: retries, content type and throttle. The
-	// throttle counts the attempts of all deliveries to the endpoint (the URL's
-	// scheme and host) by all processes. nil: the default policy.
+	// throttle counts the attempts of all deliveries to the endpoint by all processes.
+	// nil: the default policy.
 	Policy *delivery.Policy
+
+	// Endpoint names what this delivery is sent to, such as a customer's ID, or a URL
+	// without user, query and fragment. A throttle, a Retry-After, Pause,
+	// Config.DisableAfter and Config.PerEndpoint apply to all deliveries with the same
+	// name, which is stored in the clear. Set it if many customers have URLs with one
+	// host. "": the URL's scheme, host and port.
+	Endpoint string
 
 	// IdempotencyKey is sent with each attempt in the header Idempotency-Key.
 	// "": the request's own, or a random one. Enqueue does not deduplicate: two

@@ -123,12 +123,12 @@ func (q *Queue) read(raw []byte, h head) (unread, error) {
 		}
 	}
 	u := unread{policy, m.Fixed + " " + string(m.Policy), m.Request, m.Deadline}
-	req, err := u.request(context.Background())
+	req, endpoint, err := decodeRequest(u.raw)
 	if err != nil {
 		return unread{}, err
 	}
 	// A sealed request that was moved to another row would be sent for that row.
-	if req.Header.Get(keyHeader) != h.Key || endpointOf(req.URL) != h.Endpoint {
+	if req.Header.Get(keyHeader) != h.Key || endpoint != h.Endpoint {
 		return unread{}, errors.New("its request is that of another delivery: the key or the endpoint differs from what List shows")
 	}
 	return u, nil
@@ -147,7 +147,7 @@ func unseal(open func([]byte) ([]byte, error), sealed []byte) (raw []byte, err e
 
 // request returns the request of an attempt.
 func (u unread) request(ctx context.Context) (*http.Request, error) {
-	req, err := decodeRequest(u.raw)
+	req, _, err := decodeRequest(u.raw)
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +175,13 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	if err := refused(own); err != nil {
 		return args{}, head{}, err
 	}
+	if o.Endpoint != "" {
+		if o.Endpoint, err = parseEndpoint(o.Endpoint); err != nil {
+			return args{}, head{}, err
+		}
+	}
 	m := message{Version: messageVersion}
-	if m.Request, err = encodeRequest(own, body); err != nil {
+	if m.Request, err = encodeRequest(own, body, o.Endpoint); err != nil {
 		return args{}, head{}, err
 	}
 	if !o.Deadline.IsZero() {
@@ -195,7 +200,8 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	}
 	raw, err := json.Marshal(m)
 	return args{raw}, head{
-		Method: cmp.Or(own.Method, http.MethodGet), URL: publicURL(own.URL), Endpoint: endpointOf(own.URL), Key: key,
+		Method: cmp.Or(own.Method, http.MethodGet), URL: publicURL(own.URL), Key: key,
+		Endpoint: cmp.Or(o.Endpoint, endpointOf(own.URL)),
 	}, err
 }
 

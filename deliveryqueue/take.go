@@ -37,8 +37,11 @@ const aside = `state IN ('discarded', 'retryable', 'scheduled') AND queue = '` +
 const isRunning = `state = 'running' AND queue = '` + queueName + `'`
 
 func (s *store) endpoint() string {
-	return `COALESCE(NULLIF(CAST((` + s.metadata() + `) -> 'delivery' ->> 'endpoint' AS text), ''), '-')`
+	return `COALESCE(NULLIF(CAST((` + s.metadata() + `) -> 'delivery' ->> 'endpoint' AS text), ''), '` + noEndpoint + `')`
 }
+
+// noEndpoint is the endpoint of a row that has none.
+const noEndpoint = `-`
 
 // due returns the first endpoints that have deliveries, after from and up to upTo
 // unless upTo is "", and whether the deliveries are due.
