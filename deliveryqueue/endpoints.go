@@ -25,14 +25,16 @@ type Endpoint struct {
 	Disabled time.Time // since when only probes are sent, because of Config.DisableAfter; zero: it is not disabled
 	Paused   time.Time // since when no attempt is made, because of Pause; zero: it is not paused
 
+	PerSecond int // attempts that the throttle allows, by SetThrottle or a policy; 0: any number
+
 	// Next is when the next attempt may begin, by a Retry-After, the throttle or
 	// the next probe. The zero time, or one in the past: at any time.
 	Next time.Time
 }
 
 // Endpoints returns the endpoints that have deliveries waiting, running or dead,
-// and those that are failing, disabled or paused, in the order of their URLs. A
-// million deliveries take about half a second, during which the work continues.
+// and those that are failing, disabled, paused or throttled, in the order of their
+// URLs. A million deliveries take about half a second, during which the work continues.
 func (q *Queue) Endpoints(ctx context.Context) ([]Endpoint, error) {
 	all, err := q.store.endpoints(ctx)
 	return all, errorOf("Endpoints", err)
@@ -76,13 +78,15 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 	if err := s.each(ctx, s.reading, func(rows *sql.Rows) error {
 		var name string
 		var next, failing, disabled, paused int64
-		if err := rows.Scan(&name, &next, &failing, &disabled, &paused); err != nil {
+		var perSecond int
+		if err := rows.Scan(&name, &next, &failing, &disabled, &paused, &perSecond); err != nil {
 			return err
 		}
-		if byURL[name] == nil && failing == 0 && disabled == 0 && paused == 0 {
+		if byURL[name] == nil && failing == 0 && disabled == 0 && paused == 0 && perSecond == 0 {
 			return nil
 		}
 		e := of(name)
+		e.PerSecond = perSecond
 		for to, at := range map[*time.Time]int64{
 			&e.Next: next, &e.Failing: failing, &e.Disabled: disabled, &e.Paused: paused,
 		} {
@@ -91,7 +95,7 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 			}
 		}
 		return nil
-	}, fmt.Sprintf(`SELECT endpoint, %s(next_at, alone_until), failing_since, disabled_at, paused_at FROM deliveryqueue_endpoint`,
+	}, fmt.Sprintf(`SELECT endpoint, %s(next_at, alone_until), failing_since, disabled_at, paused_at, per_second FROM deliveryqueue_endpoint`,
 		s.greatest())); err != nil {
 		return nil, err
 	}
@@ -163,6 +167,27 @@ func (q *Queue) Resume(ctx context.Context, endpoint string) error {
 	q.asked.give()
 	return errorOf("Resume", err)
 }
+
+// SetThrottle limits the attempts at an endpoint to a number per second, in all
+// processes and also of deliveries that wait. It takes precedence over the throttles of
+// policies. perSecond must be at most 1,000,000; 0 ends the limit, and the next attempt
+// of a delivery whose policy has a throttle sets that of the policy.
+func (q *Queue) SetThrottle(ctx context.Context, endpoint string, perSecond int) error {
+	name, err := parseEndpoint(endpoint)
+	if err == nil && (perSecond < 0 || perSecond > maxPerSecond) {
+		err = fmt.Errorf("perSecond is %d; it must be 1 to %d, or 0 for no limit", perSecond, maxPerSecond)
+	}
+	if err == nil {
+		_, err = q.store.db.ExecContext(ctx, q.store.query(`
+			INSERT INTO deliveryqueue_endpoint (endpoint, per_second, rate_from) VALUES ($1, $2, $3)
+			ON CONFLICT (endpoint) DO UPDATE SET per_second = $2, rate_from = $3`),
+			name, perSecond, int64(min(perSecond, 1))*rateIsSet)
+	}
+	q.asked.give()
+	return errorOf("SetThrottle", err)
+}
+
+const maxPerSecond = 1_000_000 // the interval is in microseconds
 
 // maxEndpoint is the longest name of an endpoint, in bytes.
 const maxEndpoint = 512

@@ -17,9 +17,10 @@ import (
 
 // Options configures one delivery. The zero value is ready to use.
 type Options struct {
-	// Policy is the delivery policy: retries, content type and throttle. The
-	// throttle counts the attempts of all deliveries to the endpoint by all processes.
-	// nil: the default policy.
+	// Policy is the delivery policy: retries, content type and throttle. The throttle
+	// is the endpoint's, for all of its deliveries and in all processes: that of the
+	// newest delivery which was attempted and has one, unless SetThrottle sets it. nil:
+	// the default policy.
 	Policy *delivery.Policy
 
 	// Endpoint names what this delivery is sent to, such as a customer's ID, or a URL

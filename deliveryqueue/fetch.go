@@ -105,7 +105,7 @@ func (f *fetcher) look(ctx context.Context, client string) (jobs []*rivertype.Jo
 	}
 	for _, t := range all {
 		h := of[t.endpoint]
-		h.disabled = t.disabled
+		h.disabled, h.throttled = t.disabled, t.throttled
 		f.ledger.enter(t.job.ID, t.endpoint, h, time.Now())
 		jobs = append(jobs, t.job)
 	}

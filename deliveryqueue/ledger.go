@@ -55,6 +55,8 @@ type account struct {
 type health struct {
 	failing  time.Time // since when every attempt has failed; zero: the last one succeeded
 	disabled bool      // only probes are sent, now and then
+
+	throttled bool
 }
 
 const (
@@ -287,7 +289,7 @@ func (l *ledger) saw(job int64, failed bool, now time.Time) (endpoint string, be
 	before = a.health
 	switch {
 	case !failed:
-		a.health = health{}
+		a.health = health{throttled: before.throttled}
 	case before.failing.IsZero():
 		a.health.failing = now
 	}

@@ -17,6 +17,7 @@ const endpointTable = `CREATE TABLE deliveryqueue_endpoint (
 	endpoint text PRIMARY KEY,
 	next_at bigint NOT NULL DEFAULT 0,
 	per_second integer NOT NULL DEFAULT 0,
+	rate_from bigint NOT NULL DEFAULT 0, -- the delivery whose policy has per_second
 	failing_since bigint NOT NULL DEFAULT 0,
 	disabled_at bigint NOT NULL DEFAULT 0,
 	paused_at bigint NOT NULL DEFAULT 0,

@@ -136,7 +136,8 @@ func (s *store) isLeftAlone() string {
 type taken struct {
 	job      *rivertype.JobRow
 	endpoint string
-	disabled bool // the endpoint
+
+	disabled, throttled bool // the endpoint
 }
 
 // take takes deliveries that are due. Since due, another process may have disabled
@@ -157,7 +158,8 @@ func (s *store) take(ctx context.Context, of []candidate, client string) (all []
 // takeQuery returns the statement of take.
 func (s *store) takeQuery() string {
 	const known = `EXISTS (SELECT 1 FROM deliveryqueue_endpoint AS own WHERE own.endpoint = %s AND %s)`
-	disabled := fmt.Sprintf(known, s.endpoint(), `own.disabled_at > 0`)
+	state := fmt.Sprintf(known, s.endpoint(), `own.disabled_at > 0`)
+	state += `, ` + fmt.Sprintf(known, s.endpoint(), `own.per_second > 0`)
 	if s.sqlite { // it has no LATERAL
 		return fmt.Sprintf(`
 			WITH RECURSIVE pick (endpoint, n, id, at) AS (
@@ -174,7 +176,7 @@ func (s *store) takeQuery() string {
 			WHERE id IN (SELECT id FROM pick)
 			RETURNING id, CASE WHEN json_valid(args, 5) THEN json(args) ELSE args END,
 				CASE WHEN json_valid(metadata, 5) THEN json(metadata) ELSE metadata END, attempt, attempted_at, created_at, %[1]s, %[6]s`,
-			s.endpoint(), s.available(), maxAttempt, s.after(`0`), fmt.Sprintf(known, `value ->> 'endpoint'`, s.isLeftAlone()), disabled)
+			s.endpoint(), s.available(), maxAttempt, s.after(`0`), fmt.Sprintf(known, `value ->> 'endpoint'`, s.isLeftAlone()), state)
 	}
 	return fmt.Sprintf(`
 		WITH taken AS MATERIALIZED (
@@ -187,7 +189,7 @@ func (s *store) takeQuery() string {
 			attempted_by = ARRAY[$2]
 		WHERE id = ANY (ARRAY(SELECT id FROM taken)) -- for a join, PostgreSQL may read the whole table
 		RETURNING id, args, metadata, attempt, attempted_at, created_at, %[1]s, %[5]s`, s.endpoint(), s.available(), maxAttempt,
-		fmt.Sprintf(known, `want.endpoint`, s.isLeftAlone()), disabled)
+		fmt.Sprintf(known, `want.endpoint`, s.isLeftAlone()), state)
 }
 
 // maxAttempt is the largest attempt number that River can store.
@@ -199,7 +201,7 @@ func readTaken(rows *sql.Rows) (taken, error) {
 	}
 	t := taken{job: job}
 	var at, created storedTime
-	err := rows.Scan(&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &t.endpoint, &t.disabled)
+	err := rows.Scan(&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &t.endpoint, &t.disabled, &t.throttled)
 	job.CreatedAt = created.Time
 	if !at.IsZero() {
 		job.AttemptedAt, job.ScheduledAt = &at.Time, at.Time

@@ -56,8 +56,8 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	if stored.ended(clock.now()) {
 		return q.fail(ctx, job, stored, rec, awsretry.Attempt{Stop: awsretry.StopDeadline, Err: errDeadline})
 	}
-	probe := w.fetcher.ledger.of(job.ID).disabled
-	if now, err := q.awaitTurn(ctx, stored.policy, meta.Head.Endpoint, probe); refuses(err) {
+	h := w.fetcher.ledger.of(job.ID)
+	if now, err := q.awaitTurn(ctx, rateOf(job.ID, stored.policy), meta.Head.Endpoint, h); refuses(err) {
 		rec.Reason = reasonStore
 		return q.bury(ctx, job, rec, err)
 	} else if err != nil {
@@ -84,7 +84,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	case ctx.Err() != nil && (a.Stop == awsretry.StopCanceled || a.Stop == awsretry.StopDeadline):
 		// Run stops, or the delivery was canceled.
 		return q.snooze(ctx, job, rec, 0)
-	case probe && a.Class.Retryable() && !stored.ended(clock.now().Add(probeInterval)):
+	case h.disabled && a.Class.Retryable() && !stored.ended(clock.now().Add(probeInterval)):
 		after.Attempts = rec.Attempts // the policy continues when the endpoint has recovered
 		return q.settle(ctx, again(job.JobRow, after, probeInterval))
 	case a.Stop == "" && !stored.ended(clock.now().Add(a.Delay)):
