@@ -218,7 +218,9 @@ func TestPolicyInTheStore(t *testing.T) {
 	throttled := delivery.AWSManaged()
 	throttled.ThrottlePolicy = &delivery.ThrottlePolicy{MaxReceivesPerSecond: &two}
 	own := parse(t, `{"healthyRetryPolicy": {"numRetries": 7}, "requestPolicy": {"headerContentType": "text/csv"}}`)
-	for _, policy := range []*delivery.Policy{nil, delivery.CustomerManaged(), throttled, own} {
+	for _, policy := range []*delivery.Policy{
+		nil, delivery.CustomerManaged(), throttled, own, {Schedule: []time.Duration{time.Second, 48 * time.Hour}}, {Schedule: []time.Duration{}},
+	} {
 		stored, _ := encodeAndRead(t, post(t, "http://endpoint.test", "hello"), Options{Policy: policy})
 		want, n := 0, 0
 		for range policy.Delays() {

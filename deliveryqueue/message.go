@@ -36,6 +36,7 @@ type message struct {
 	Version int             `json:"version"`
 	Fixed   string          `json:"fixed,omitempty"`  // the fixed policy that has the retries; "": Policy has them
 	Policy  json.RawMessage `json:"policy,omitempty"` // the rest of the policy
+	Delays  []time.Duration `json:"delays,omitzero"`  // Policy.Schedule
 	Sealed  bool            `json:"sealed,omitempty"`
 
 	Deadline int64 `json:"deadline,omitempty"` // in Unix microseconds; 0: none
@@ -58,6 +59,7 @@ func (m *message) setPolicy(policy *delivery.Policy) error {
 		return nil
 	}
 	rest := *policy
+	m.Delays = policy.Schedule
 	retries, err := json.Marshal(policy.HealthyRetryPolicy)
 	if err != nil {
 		return err
@@ -86,6 +88,7 @@ func (m *message) policy() (*delivery.Policy, error) {
 		}
 		policy.HealthyRetryPolicy = fixed().HealthyRetryPolicy
 	}
+	policy.Schedule = m.Delays
 	return policy, nil
 }
 
@@ -122,7 +125,7 @@ func (q *Queue) read(raw []byte, h head) (unread, error) {
 			return unread{}, fmt.Errorf("Config.Open: %w", err)
 		}
 	}
-	u := unread{policy, m.Fixed + " " + string(m.Policy), m.Request, m.Deadline}
+	u := unread{policy, fmt.Sprint(m.Fixed, " ", string(m.Policy), m.Delays), m.Request, m.Deadline}
 	req, endpoint, err := decodeRequest(u.raw)
 	if err != nil {
 		return unread{}, err
