@@ -101,7 +101,7 @@ func TestPgBouncer(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	check(t, q.Cancel(t.Context(), waits))
-	bad.respond(404)
+	bad.respond(400)
 	enqueue(t, q, post(t, bad.URL, "hello"), Options{})
 	waitFor(t, q, Stats{Delivered: 104, Canceled: 1, Dead: 1})
 	must[int](t)(q.Redrive(t.Context(), Filter{Endpoint: bad.URL}))

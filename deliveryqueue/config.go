@@ -40,7 +40,8 @@ type Config struct {
 
 	// RetryStatus reports whether a response with this status is retried, like the
 	// RetryStatus of a delivery.Transport; webhook.RetryStatus adds 408 and 425.
-	// nil: 429 and 5xx are retried, as at Amazon SNS.
+	// nil: 429 and 5xx are retried, as at Amazon SNS, and 401, 403 and 404 for an
+	// hour, because a deployment of the endpoint may cause them.
 	RetryStatus func(status int) bool
 
 	// MaxRetryAfter limits a Retry-After, before whose end no attempt at the
@@ -51,7 +52,11 @@ type Config struct {
 	// DisableAfter disables an endpoint when every attempt at it has failed for
 	// this long. Its deliveries then wait, except for one attempt in 5 minutes,
 	// which their policies do not count unless it fails for good. A success or
-	// Resume enables the endpoint. 0: endpoints are not disabled.
+	// Resume enables the endpoint. 0: endpoints are not disabled for that.
+	//
+	// A response 410 (Gone), unless RetryStatus retries it, disables the endpoint at
+	// once, as Standard Webhooks asks. It does not disable a whole host, an endpoint
+	// without Options.Endpoint, to which another delivery succeeded in the last minute.
 	DisableAfter time.Duration
 
 	// OnDisabled is called when an endpoint is disabled, with the time of the

@@ -30,17 +30,17 @@ func TestDeadLetterIsHandedOver(t *testing.T) {
 		hook := func(ctx context.Context, dead delivery.DeadLetter) error {
 			body := must[[]byte](t)(io.ReadAll(dead.Request.Body))
 			if id, _ := ID(ctx); id != 1 || string(body) != "hello" || dead.Request.Header.Get("Idempotency-Key") != "key 1" ||
-				dead.Response.StatusCode != 404 || dead.Attempts != 1 || dead.Reason != "permanent" {
+				dead.Response.StatusCode != 400 || dead.Attempts != 1 || dead.Reason != "permanent" {
 				t.Errorf("delivery %d, %q, %+v", id, body, dead)
 			}
 			return tt.end()
 		}
-		q := open(t, newSQLite(t), Config{Base: httpfake.Statuses(404), DeadLetter: hook})
+		q := open(t, newSQLite(t), Config{Base: httpfake.Statuses(400), DeadLetter: hook})
 		id := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{IdempotencyKey: "key 1"})
 		start(t, q)
 		eventually(t, "it has ended", func() bool { return stats(t, q).open() == 0 })
 		d := get(t, q, id)
-		if d.State != tt.want || d.Reason != "permanent" || d.Status != 404 || d.Attempts != 1 ||
+		if d.State != tt.want || d.Reason != "permanent" || d.Status != 400 || d.Attempts != 1 ||
 			(d.Err == "") != (tt.err == "") || !strings.Contains(d.Err, tt.err) {
 			t.Errorf("%+v", d)
 		}
@@ -60,8 +60,8 @@ func TestPanics(t *testing.T) {
 			Delivery{State: Dead, Reason: "panic", Attempts: 2}},
 		{"RetryStatus", Config{RetryStatus: func(int) bool { panic("boom") }, Base: httpfake.Statuses(503)},
 			Delivery{State: Dead, Reason: "panic", Attempts: 1}},
-		{"Observe", Config{Observe: observe, Base: httpfake.Statuses(404)},
-			Delivery{State: Dead, Reason: "permanent", Attempts: 1, Status: 404}},
+		{"Observe", Config{Observe: observe, Base: httpfake.Statuses(400)},
+			Delivery{State: Dead, Reason: "permanent", Attempts: 1, Status: 400}},
 		{"Observe of a 2xx", Config{Observe: observe, Base: httpfake.Statuses(200)},
 			Delivery{State: Delivered, Attempts: 1, Status: 200}},
 		{"Open", Config{Seal: same, Open: func([]byte) ([]byte, error) { panic("boom") }},

@@ -1,6 +1,7 @@
 package deliveryqueue
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -221,7 +222,7 @@ func TestDisabledSinceTheLook(t *testing.T) {
 func TestProbeIsRefused(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 404)
+		end := newEndpoint(t, 400)
 		q := open(t, store, Config{DisableAfter: time.Microsecond, PerEndpoint: 1}) // they fail one after another
 		for range 4 {
 			enqueue(t, q, post(t, end.URL, "hello"), Options{})
@@ -294,6 +295,49 @@ func TestForget(t *testing.T) {
 		want := []string{"http://dead.test", "http://failing.test", "http://paused.test", "http://running.test"}
 		if !slices.Equal(left, want) || scan[int](t, q, `SELECT count(*) FROM deliveryqueue_endpoint`) != len(want)+1 {
 			t.Errorf("%q are left, want %q and http://new.test", left, want)
+		}
+	})
+}
+
+// A response 410 disables an endpoint with a name, and an origin unless another
+// delivery to it succeeded lately.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		for _, tt := range []struct {
+			name       string
+			named      string // Options.Endpoint
+			works      bool   // something is delivered to the origin before
+			retry      bool   // Config.RetryStatus retries 410
+			isDisabled bool
+		}{
+			{"origin", "", false, false, true}, {"shared", "", true, false, false},
+			{"named", "customer", true, false, true}, {"retried", "", false, true, false},
+		} {
+			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				if req.URL.Path == "/gone" {
+					return httpfake.Empty(410, req), req.Body.Close()
+				}
+				return httpfake.Empty(204, req), req.Body.Close()
+			})
+			config := Config{Base: base}
+			if tt.retry {
+				config.RetryStatus = func(status int) bool { return status == 410 }
+			}
+			q := open(t, store, config)
+			stop := start(t, q)
+			origin := "http://" + tt.name + ".test"
+			before := stats(t, q)
+			if tt.works {
+				enqueue(t, q, post(t, origin+"/works", "hello"), Options{})
+				eventually(t, "it works", func() bool { return stats(t, q).Delivered > before.Delivered })
+			}
+			id := enqueue(t, q, post(t, origin+"/gone", "hello"), Options{Endpoint: tt.named, Policy: retries(t, 0)})
+			eventually(t, "it is dead", func() bool { return get(t, q, id).State == Dead })
+			stop()
+			if e := endpoints(t, q)[cmp.Or(tt.named, origin)]; e.Disabled.IsZero() == tt.isDisabled || e.Dead != 1 {
+				t.Errorf("%s: %+v", tt.name, e)
+			}
 		}
 	})
 }

@@ -49,6 +49,8 @@ type account struct {
 	quick    bool      // an attempt was
 	slow     time.Time // when an attempt last took longer than quickly
 	health   health
+
+	delivered time.Time // when an attempt last succeeded
 }
 
 // A health is what the last attempts show about an endpoint.
@@ -302,7 +304,16 @@ func (l *ledger) succeeded(job int64, at time.Time) {
 	defer l.mu.Unlock()
 	if r, ok := l.attempts[job]; ok {
 		l.successes[r.endpoint] = at.UnixMicro()
+		l.accounts[r.endpoint].delivered = time.Now()
 	}
+}
+
+// delivered reports whether an attempt at the endpoint succeeded in the last minute.
+func (l *ledger) delivered(endpoint string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.accounts[endpoint]
+	return a != nil && now.Sub(a.delivered) < time.Minute
 }
 
 // flush returns the successes since the last call, and forgets endpoints that were

@@ -13,7 +13,7 @@ import (
 func TestRedriveAfterTheDeadline(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 404)
+		end := newEndpoint(t, 400)
 		q := open(t, store, Config{})
 		passed := enqueue(t, q, post(t, end.URL, "passed"), Options{Deadline: time.Now().Add(time.Minute)})
 		for _, deadline := range []time.Time{{}, time.Now().Add(time.Hour)} {

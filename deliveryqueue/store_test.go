@@ -169,7 +169,7 @@ func TestRiverDoesNotWrite(t *testing.T) {
 // River deletes what was delivered, and no dead letter.
 func TestCleaning(t *testing.T) {
 	t.Parallel()
-	end := newEndpoint(t, 200, 404)
+	end := newEndpoint(t, 200, 400)
 	q := open(t, newSQLite(t), Config{KeepDelivered: time.Millisecond, Workers: 1})
 	enqueue(t, q, post(t, end.URL, "hello"), Options{})
 	enqueue(t, q, post(t, end.URL, "hello"), Options{})

@@ -75,9 +75,12 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	if a.Class == awsretry.Success {
 		w.fetcher.ledger.succeeded(job.ID, clock.now())
 	}
+	after := rec.after(a, began, took, beginning)
+	if q.config.RetryStatus == nil && after.Refused != 0 && began.Sub(time.UnixMicro(after.Refused)) >= refusedFor {
+		a.Class, a.Stop = awsretry.Permanent, awsretry.StopPermanent
+	}
 	defer w.after(ctx, job, a)
 	q.obey(ctx, meta.Head.Endpoint, a)
-	after := rec.after(a, began, took, beginning)
 	switch {
 	case a.Class == awsretry.Success:
 		return q.settle(ctx, end(job.JobRow, rivertype.JobStateCompleted, after))
@@ -149,17 +152,23 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 	if before.disabled && !after.disabled && err == nil {
 		q.config.Logger.WarnContext(ctx, "deliveryqueue: an endpoint is back", "endpoint", endpoint)
 	}
-	if limit := q.config.DisableAfter; err == nil && failed && limit > 0 && !after.disabled && time.Since(after.failing) >= limit {
-		err = q.disable(ctx, endpoint)
+	limit := q.config.DisableAfter
+	gone := a.Response != nil && a.Response.StatusCode == http.StatusGone && a.Class == awsretry.Permanent &&
+		(endpointOf(a.Request.URL) != endpoint || !w.fetcher.ledger.delivered(endpoint, time.Now()))
+	if gone {
+		limit = 0
+	}
+	if err == nil && failed && !after.disabled && (gone || limit > 0 && time.Since(after.failing) >= limit) {
+		err = q.disable(ctx, endpoint, limit)
 	}
 	if err != nil {
 		q.config.Logger.InfoContext(ctx, "deliveryqueue: the health of an endpoint was not noted", "endpoint", endpoint, "error", err)
 	}
 }
 
-// disable disables an endpoint that has failed for long.
-func (q *Queue) disable(ctx context.Context, endpoint string) error {
-	since, disabled, err := q.store.disable(ctx, endpoint, q.config.DisableAfter, probeInterval)
+// disable disables an endpoint that has failed for that long.
+func (q *Queue) disable(ctx context.Context, endpoint string, limit time.Duration) error {
+	since, disabled, err := q.store.disable(ctx, endpoint, limit, probeInterval)
 	if err != nil || !disabled {
 		return err
 	}

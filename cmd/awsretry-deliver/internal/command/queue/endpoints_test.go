@@ -42,7 +42,7 @@ func TestEndpoints(t *testing.T) {
 	if e := entry(); e.Waiting != 0 || e.Dead != 1 || e.Paused != nil || e.Failing == nil || e.Disabled != nil {
 		t.Errorf("%+v", e)
 	}
-	if out := succeed(t, db, "list", "1"); !strings.Contains(out, "  404  ") || !strings.Contains(out, "  no such hook\n") {
+	if out := succeed(t, db, "list", "1"); !strings.Contains(out, "  400  ") || !strings.Contains(out, "  no such hook\n") {
 		t.Errorf("list 1 prints\n%s", out)
 	}
 	print("✓ 1 delivery canceled\n", "cancel", "--endpoint", h.URL)

@@ -72,7 +72,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.requests, h.bodies = append(h.requests, r), append(h.bodies, string(body))
 	switch r.URL.Path {
 	case "/gone":
-		w.WriteHeader(404)
+		w.WriteHeader(400)
 		io.WriteString(w, "no such hook\n")
 	case "/broken":
 		w.WriteHeader(503)
