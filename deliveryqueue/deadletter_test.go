@@ -89,7 +89,7 @@ func TestPoison(t *testing.T) {
 		good := enqueue(t, q, post(t, end.URL, "hello"), Options{})
 		const crashed = `attempt = 32767`
 		poison := []string{fmt.Sprintf(`args = (SELECT args FROM river_job WHERE id = %d)`, good), crashed}
-		for _, raw := range []string{`{}`, `{"version": 2}`, `[]`, `{"version": 1, "request": "aGVsbG8="}`,
+		for _, raw := range []string{`{}`, `{"version": -1}`, `[]`, `{"version": 1, "request": "aGVsbG8="}`,
 			`{"version": 1, "fixed": "none", "request": "aGVsbG8="}`, `{"version": 1, "policy": {"x": 1}}`,
 			`{"version": 1, "sealed": true, "request": "aGVsbG8="}`} {
 			poison = append(poison, `args = '`+raw+`'`)

@@ -13,6 +13,7 @@ import (
 	"example.com/awsretry/delivery"
 	"example.com/awsretry/internal/httpfake"
 	"github.com/jackc/pgx/v5"
+	_ "github.com/lib/pq"
 )
 
 func TestEnqueueRefuses(t *testing.T) {
@@ -107,39 +108,63 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
+// A delivery is stored in the caller's transaction, of each driver and with any
+// search_path.
 func TestEnqueueTx(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		q := open(t, store, Config{})
-		tx, _, rollback := begin(t, q, store)
-		check(t, enqueueTx(t, q, tx))
-		check(t, rollback())
-		wantStats(t, q, Stats{})
-		tx, commit, _ := begin(t, q, store)
-		check(t, enqueueTx(t, q, tx))
-		check(t, commit())
-		wantStats(t, q, Stats{Waiting: 1})
-		others := any(new(sql.Tx))
-		if q.store.sqlite {
-			others = nil
+		drivers := map[string]string{"pgx": store, "postgres": store, "pgx.Tx": store}
+		if q.store.sqlite { // as docs/DELIVERYQUEUE.md says
+			_, options, _ := strings.Cut(readPage(t, "../docs/DELIVERYQUEUE.md"), "file:deliveries.db?")
+			options, _, _ = strings.Cut(options, `"`)
+			drivers = map[string]string{"sqlite": "file:" + store + "?" + options}
+		} else { // of another schema, with the same tables
+			other := store + "&search_path=other"
+			execute(t, q.store.db, "CREATE SCHEMA other")
+			check(t, makeTables(other))
+			drivers["pgx other"], drivers["postgres other"], drivers["pgx.Tx other"] = other, other, other
 		}
-		if err := enqueueTx(t, q, others); err == nil {
-			t.Error("a transaction of the other kind of store was accepted")
+		stored := 0
+		for name, url := range drivers {
+			driver, _, _ := strings.Cut(name, " ")
+			tx, _, rollback := begin(t, driver, url)
+			check(t, enqueueTx(t, q, tx))
+			check(t, rollback())
+			wantStats(t, q, Stats{Waiting: stored})
+			tx, commit, _ := begin(t, driver, url)
+			check(t, enqueueTx(t, q, tx))
+			check(t, commit())
+			stored++
+			if s := stats(t, q); s != (Stats{Waiting: stored}) {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+		if err := enqueueTx(t, q, nil); err == nil {
+			t.Error("no transaction was accepted")
+		}
+		if _, err := q.EnqueueTx(t.Context(), nil, post(t, "http://endpoint.test", ""), Options{}); err == nil {
+			t.Error("no transaction was accepted")
+		}
+	})
+	t.Run("the other kind of store", func(t *testing.T) {
+		q := open(t, newSQLite(t), Config{})
+		tx, _, _ := begin(t, "pgx.Tx", newPostgres(t))
+		if err := enqueueTx(t, q, tx); err == nil {
+			t.Error("it was accepted")
 		}
 	})
 }
 
 // begin begins a transaction on the test's own connection.
-func begin(t *testing.T, q *Queue, store string) (tx any, commit, rollback func() error) {
+func begin(t *testing.T, driver, url string) (tx any, commit, rollback func() error) {
 	t.Helper()
-	if q.store.sqlite { // as docs/DELIVERYQUEUE.md says
-		_, options, _ := strings.Cut(readPage(t, "../docs/DELIVERYQUEUE.md"), "file:deliveries.db?")
-		options, _, _ = strings.Cut(options, `"`)
-		own := must[*sql.Tx](t)(connect(t, "sqlite", "file:"+store+"?"+options).Begin())
+	if driver != "pgx.Tx" {
+		own := must[*sql.Tx](t)(connect(t, driver, url).Begin())
 		return own, own.Commit, own.Rollback
 	}
 	ctx := context.Background()
-	conn := must[*pgx.Conn](t)(pgx.Connect(ctx, store))
+	conn := must[*pgx.Conn](t)(pgx.Connect(ctx, url))
 	t.Cleanup(func() { conn.Close(ctx) })
 	own := must[pgx.Tx](t)(conn.Begin(ctx))
 	return own, func() error { return own.Commit(ctx) }, func() error { return own.Rollback(ctx) }
