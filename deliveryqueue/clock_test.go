@@ -110,6 +110,7 @@ func TestSweep(t *testing.T) {
 			{`state = 'running', attempted_at = NULL`, "available", 0},
 			{`state = 'scheduled', ` + scheduled(`1`), "available", 0},
 			{`state = 'retryable', ` + scheduled(`1`), "available", 0},
+			{`state = 'scheduled', ` + scheduled(fmt.Sprint(2*step.Seconds()-1)), "available", 2 * step},
 			{`state = 'scheduled', ` + scheduled(`3600`), "scheduled", time.Hour},
 		}
 		var ids []int64

@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -234,6 +236,90 @@ func TestDelayAndDeadline(t *testing.T) {
 		}
 	}
 	bad.check(t, 1)
+}
+
+// A delay counts by the store's clock. One that may end before the next sweep does
+// not wait for it.
+func TestDelayInTheStore(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		for _, delay := range []time.Duration{0, time.Millisecond, time.Second, step, step + time.Second, time.Hour} {
+			id := enqueue(t, q, post(t, "http://endpoint.test", ""), Options{Delay: delay})
+			want := "available"
+			if delay > step {
+				want = "scheduled"
+			}
+			if state := scan[string](t, q, fmt.Sprintf(`SELECT state FROM river_job WHERE id = %d`, id)); state != want {
+				t.Errorf("with a delay of %v it is %s", delay, state)
+			}
+			if d := get(t, q, id); (d.Next.Sub(d.Enqueued) - delay).Abs() > 2*time.Millisecond {
+				t.Errorf("with a delay of %v: %+v", delay, d)
+			}
+		}
+	})
+}
+
+// Of the deliveries with one key to one URL, one is stored.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q, end := open(t, store, Config{}), newEndpoint(t, 200)
+		once := Options{IdempotencyKey: "event 1", Once: true}
+		first := enqueue(t, q, post(t, end.URL, "1"), once)
+		another := enqueue(t, q, post(t, end.URL+"/other", "2"), once)
+		without := enqueue(t, q, post(t, end.URL, "3"), Options{IdempotencyKey: "event 1"})
+		if first == another || first == without {
+			t.Errorf("deliveries %d, %d, %d", first, another, without)
+		}
+		item := func(key string) Item {
+			return Item{post(t, end.URL, "4"), Options{IdempotencyKey: key, Once: true}}
+		}
+		ids := must[[]int64](t)(q.EnqueueMany(t.Context(), []Item{item("event 1"), item("event 2"), item("event 3"), item("event 2")}))
+		if ids[0] != first || ids[1] == ids[2] || ids[1] != ids[3] {
+			t.Errorf("deliveries %v", ids)
+		}
+		stop := start(t, q)
+		waitFor(t, q, Stats{Delivered: 5})
+		stop()
+		var wait sync.WaitGroup
+		for range 8 {
+			wait.Go(func() {
+				if id, err := q.Enqueue(t.Context(), item("event 4").Request, item("event 4").Options); err != nil || id <= ids[2] {
+					t.Errorf("delivery %d, %v", id, err)
+				}
+				if id, err := q.Enqueue(t.Context(), item("").Request, once); err != nil || id != first {
+					t.Errorf("delivery %d, %v", id, err)
+				}
+			})
+		}
+		wait.Wait()
+		wantStats(t, q, Stats{Delivered: 5, Waiting: 1})
+		if _, err := q.Enqueue(t.Context(), post(t, end.URL, ""), Options{Once: true}); err == nil {
+			t.Error("a delivery without a key was accepted once")
+		}
+	})
+}
+
+// Of many deliveries, each has its own ID, in the order of the items.
+func TestEnqueueManyInOrder(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		var items []Item
+		for i := range 2*jobsAtOnce + 10 {
+			items = append(items, Item{post(t, "http://endpoint.test", ""), Options{IdempotencyKey: fmt.Sprint(i)}})
+		}
+		ids := must[[]int64](t)(q.EnqueueMany(t.Context(), items))
+		for i, d := range list(t, q, Filter{}) {
+			if d.ID != ids[i] || d.IdempotencyKey != fmt.Sprint(i) {
+				t.Fatalf("item %d is delivery %d: %+v", i, ids[i], d)
+			}
+		}
+		if n := stats(t, q).Waiting; n != len(items) {
+			t.Errorf("%d wait", n)
+		}
+	})
 }
 
 // The store returns the retries of the fixed policies.

@@ -173,7 +173,7 @@ func (s *store) where(f Filter) (string, []any, error) {
 	if len(f.Tags) > 0 && s.sqlite {
 		tags, _ := json.Marshal(f.Tags)
 		add(`NOT EXISTS (SELECT 1 FROM json_each($%d) AS wanted WHERE wanted.value NOT IN
-			(SELECT value FROM json_each(`+s.metadata()+`, '$.delivery.tags')))`, string(tags))
+			(SELECT value FROM json_each((`+s.metadata()+`) -> 'delivery' -> 'tags')))`, string(tags))
 	}
 	if !s.sqlite && (f.IdempotencyKey != "" || len(f.Tags) > 0) {
 		part := make(map[string]any)

@@ -286,3 +286,39 @@ func TestRights(t *testing.T) {
 	start(t, q)
 	waitFor(t, q, Stats{Delivered: 1})
 }
+
+// If no sweep succeeds, also because one hangs, that is logged once a minute, and so
+// is the end of it.
+func TestSweepsThatDoNotCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log httpfake.Buffer
+		q := &Queue{config: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go q.watchSweeps(ctx)
+		for _, tt := range []struct {
+			wait  time.Duration
+			ended []error // sweeps after it
+			want  string
+			times int
+		}{
+			{outage - 2*step, []error{nil}, "", 0},
+			{outage + 2*step, []error{errNoAnswer}, "the store fails", 1},
+			{outage, nil, "the store fails", 2},
+			{step, []error{nil}, "the store is back", 0},
+			{2 * step, nil, "the store is back", 1},
+			{outage + step, nil, "the store fails", 3},
+		} {
+			time.Sleep(tt.wait)
+			if n := strings.Count(log.String(), tt.want); tt.want != "" && n != tt.times || tt.want == "" && log.String() != "" {
+				t.Errorf("%d times %q, want %d; the log is %s", n, tt.want, tt.times, log.String())
+			}
+			for _, err := range tt.ended {
+				q.sweeps.ended(err)
+			}
+		}
+		if at := q.Swept(); time.Since(at) < outage || !strings.Contains(log.String(), errNoAnswer.Error()) {
+			t.Errorf("the last sweep was at %v; the log is %s", at, log.String())
+		}
+	})
+}

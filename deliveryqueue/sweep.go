@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// step is the interval of the sweeps, and how early a job is made available.
+// step is the interval of the sweeps. A job that is due earlier than that is made
+// available at once.
 const step = 5 * time.Second
 
 // outage is how long no sweep succeeds before it is logged, and the interval of
@@ -121,14 +122,14 @@ func (q *Queue) sweep(ctx context.Context) error {
 		WHERE id IN (SELECT id FROM river_job WHERE state = 'running' AND queue = $1 AND (attempted_at < %[4]s OR attempted_at IS NULL)
 			LIMIT %[5]d %[6]s)`,
 		s.metadata(), state, s.after(`0`), s.after(fmt.Sprint(-q.rescueAfter().Seconds())), sweepLimit, skip)
-	// Make available the attempts that are due before the next sweep. All jobs
-	// have these priorities; the condition lets the query use an index of
+	// Make available the attempts that are due before the next sweep, also if that
+	// is late. All jobs have these priorities; the condition lets the query use an index of
 	// River's.
 	due := fmt.Sprintf(`
 		UPDATE river_job SET state = 'available'
 		WHERE id IN (SELECT id FROM river_job
 			WHERE state IN ('scheduled', 'retryable') AND queue = $1 AND priority IN (1, 2) AND scheduled_at <= %s
-			ORDER BY scheduled_at LIMIT %d %s)`, s.after(fmt.Sprint(step.Seconds())), sweepLimit, skip)
+			ORDER BY scheduled_at LIMIT %d %s)`, s.after(fmt.Sprint(2*step.Seconds())), sweepLimit, skip)
 	for _, statement := range []string{died, due} {
 		for changed := int64(sweepLimit); changed == sweepLimit; {
 			result, err := s.db.ExecContext(ctx, s.query(statement), queueName)
