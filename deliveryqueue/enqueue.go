@@ -68,7 +68,11 @@ func (q *Queue) Enqueue(ctx context.Context, req *http.Request, o Options) (int6
 // same PostgreSQL database, with any search_path. The delivery is stored when the
 // transaction commits, as durably as the transaction's own connection commits.
 func (q *Queue) EnqueueTx(ctx context.Context, tx *sql.Tx, req *http.Request, o Options) (int64, error) {
-	return q.enqueue(ctx, req, o, q.store.within(tx))
+	var in any
+	if tx != nil {
+		in = tx
+	}
+	return q.enqueue(ctx, req, o, q.store.within(in))
 }
 
 // EnqueuePgxTx is like EnqueueTx within a transaction of pgx.

@@ -42,81 +42,66 @@ func batch(all []newJob) (n int) {
 	return n
 }
 
-// insertWithin inserts jobs in a transaction of its own.
-func (s *store) insertWithin(ctx context.Context, in interface {
-	BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
-}, all []newJob) (ids []int64, err error) {
-	if !s.sqlite && batch(all) == len(all) {
-		err = s.each(ctx, s.db, func(rows *sql.Rows) error {
-			id, err := scanNew(rows)
-			ids = append(ids, id)
-			return err
-		}, s.insertQuery(), s.insertParams(all)...)
-		return ids, err
+// A connection is an sql.DB, or an sql.Conn of it.
+type connection interface {
+	QueryContext(ctx context.Context, query string, params ...any) (*sql.Rows, error)
+	BeginTx(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error)
+}
+
+// insertAll inserts all jobs or none.
+func (s *store) insertAll(ctx context.Context, in connection, all []newJob) ([]int64, error) {
+	if batch(all) == len(all) {
+		return s.insert(ctx, in, all)
 	}
 	tx, err := in.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	if ids, err = s.insert(ctx, tx, all); err != nil {
+	ids, err := s.insert(ctx, tx, all)
+	if err != nil {
 		return nil, errors.Join(err, ignoreDone(tx.Rollback()))
 	}
 	return ids, tx.Commit()
 }
 
-// insert inserts jobs in a transaction of the store, and returns their IDs.
-func (s *store) insert(ctx context.Context, tx any, all []newJob) (ids []int64, err error) {
-	for len(all) > 0 {
-		n := batch(all)
+// insert inserts jobs in a connection, or a transaction of any driver, and returns
+// their IDs.
+func (s *store) insert(ctx context.Context, in any, all []newJob) (ids []int64, err error) {
+	for n := 0; len(all) > 0; all = all[n:] {
+		n = batch(all)
 		query, params := s.query(s.insertQuery()), s.insertParams(all[:n])
-		var rows scanner
-		switch tx := tx.(type) {
+		var rows interface {
+			Next() bool
+			Scan(into ...any) error
+			Err() error
+		}
+		switch in := in.(type) {
+		case connection:
+			rows, err = in.QueryContext(ctx, query, params...)
 		case *sql.Tx:
-			if tx == nil {
-				return nil, errors.New("the transaction is nil")
-			}
-			own, err := tx.QueryContext(ctx, query, params...)
-			if err != nil {
-				return nil, err
-			}
-			defer own.Close()
-			rows = own
+			rows, err = in.QueryContext(ctx, query, params...)
 		case pgx.Tx:
 			if s.sqlite {
-				return nil, fmt.Errorf("the transaction is a %T, which is not one of the store's", tx)
+				return nil, errors.New("the transaction is of pgx, and the store is an SQLite file")
 			}
-			own, err := tx.Query(ctx, query, params...)
-			if err != nil {
-				return nil, err
-			}
-			defer own.Close()
-			rows = own
+			rows, err = in.Query(ctx, query, params...)
 		default:
 			return nil, errors.New("the transaction is nil")
 		}
-		for rows.Next() {
-			id, err := scanNew(rows)
-			if err != nil {
-				return nil, err
-			}
-			ids = append(ids, id)
-		}
-		if err := rows.Err(); err != nil {
+		if err != nil {
 			return nil, err
 		}
-		all = all[n:]
+		for rows.Next() { // to the end, which closes them
+			var id int64
+			err = errors.Join(err, rows.Scan(&id, new(any)))
+			ids = append(ids, id)
+		}
+		if err = errors.Join(err, rows.Err()); err != nil {
+			return nil, err
+		}
 	}
 	return ids, nil
 }
-
-// A scanner is the rows of a transaction's query.
-type scanner interface {
-	Next() bool
-	Scan(into ...any) error
-	Err() error
-}
-
-func scanNew(rows scanner) (id int64, err error) { return id, rows.Scan(&id, new(any)) }
 
 // announceEvery limits how often a process notifies PostgreSQL's listeners, which
 // poll too: each notification delays the commits of others.

@@ -115,12 +115,6 @@ type Filter struct {
 	Limit  int   // deliveries to select, the first ones; 0: all
 }
 
-// keyIndex is an index in SQLite. PostgreSQL uses River's index of the metadata.
-const keyIndex = `deliveryqueue_key`
-
-// key returns the SQL expression of a delivery's key.
-func (s *store) key() string { return `(` + s.metadata() + `) -> 'delivery' ->> 'key'` }
-
 // next returns the end of a query for the first IDs that f selects after last, which
 // is 0 in the beginning. PostgreSQL would otherwise look for a rare key or tag in the
 // order of the IDs, and read the whole table.
@@ -167,24 +161,22 @@ func (s *store) where(f Filter) (string, []any, error) {
 		}
 		add("("+s.metadata()+") -> 'delivery' ->> 'endpoint' = $%d", name)
 	}
-	if f.IdempotencyKey != "" && s.sqlite {
-		add(s.key()+" = $%d", f.IdempotencyKey)
-	}
-	if len(f.Tags) > 0 && s.sqlite {
-		tags, _ := json.Marshal(f.Tags)
-		add(`NOT EXISTS (SELECT 1 FROM json_each($%d) AS wanted WHERE wanted.value NOT IN
-			(SELECT value FROM json_each((`+s.metadata()+`) -> 'delivery' -> 'tags')))`, string(tags))
-	}
-	if !s.sqlite && (f.IdempotencyKey != "" || len(f.Tags) > 0) {
-		part := make(map[string]any)
-		if f.IdempotencyKey != "" {
-			part["key"] = f.IdempotencyKey
-		}
-		if len(f.Tags) > 0 {
-			part["tags"] = f.Tags
-		}
-		text, _ := json.Marshal(map[string]any{headKey: part})
+	has := func(name string, value any) { // by an index of River's, which SQLite does not have
+		text, _ := json.Marshal(map[string]map[string]any{headKey: {name: value}})
 		add("metadata @> $%d::jsonb", string(text))
+	}
+	switch key := f.IdempotencyKey; {
+	case key != "" && s.sqlite:
+		add("("+s.metadata()+") -> 'delivery' ->> 'key' = $%d", key)
+	case key != "":
+		has("key", key)
+	}
+	for _, tag := range f.Tags {
+		if s.sqlite {
+			add("$%d IN (SELECT value FROM json_each(("+s.metadata()+") -> 'delivery' -> 'tags'))", tag)
+		} else {
+			has("tags", []string{tag})
+		}
 	}
 	if !f.Before.IsZero() {
 		add("created_at < $%d", s.time(f.Before))
@@ -199,7 +191,8 @@ const (
 
 // List yields the deliveries that f selects, in the order in which they were
 // enqueued, or the reverse. To continue after a page of Limit deliveries, set
-// Filter.After to the last ID. A tag is found without an index in SQLite. List reads up to 100,000 of their IDs and then the deliveries in
+// Filter.After to the last ID. In SQLite, a key or a tag is found by
+// reading all. List reads up to 100,000 of their IDs and then the deliveries in
 // pages, so it may miss changes that are made while it runs. It stops after an
 // error, which it yields with the zero Delivery.
 func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[Delivery, error] {

@@ -81,15 +81,13 @@ func (s *store) migrateOnce(ctx context.Context) error {
 // River may drop them with it.
 func (s *store) addIndexes(ctx context.Context) error {
 	exists := `SELECT count(to_regclass('deliveryqueue_' || $1))`
-	indexes := map[string]string{
-		dueIndex:   s.endpoint() + `, scheduled_at, id) WHERE ` + s.available(),
-		asideIndex: s.endpoint() + `, state, id) WHERE ` + aside,
-	}
 	if s.sqlite {
 		exists = `SELECT count(*) FROM sqlite_master WHERE name = 'deliveryqueue_' || $1`
-		indexes[keyIndex] = s.key() + `)` // PostgreSQL has an index of River's
 	}
-	for name, index := range indexes {
+	for name, index := range map[string]string{
+		dueIndex:   `, scheduled_at, id) WHERE ` + s.available(),
+		asideIndex: `, state, id) WHERE ` + aside,
+	} {
 		var have int
 		if err := s.db.DB.QueryRowContext(ctx, s.query(exists), strings.TrimPrefix(name, `deliveryqueue_`)).Scan(&have); err != nil {
 			return err
@@ -97,7 +95,7 @@ func (s *store) addIndexes(ctx context.Context) error {
 		if have > 0 { // a user that may not create one continues without it
 			continue
 		}
-		if _, err := s.db.DB.ExecContext(ctx, `CREATE INDEX IF NOT EXISTS `+name+s.query(` ON river_job (`+index)); err != nil {
+		if _, err := s.db.DB.ExecContext(ctx, `CREATE INDEX IF NOT EXISTS `+name+s.query(` ON river_job (`+s.endpoint()+index)); err != nil {
 			return err
 		}
 	}

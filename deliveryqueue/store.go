@@ -178,12 +178,20 @@ func openSQLite(path string, logger *slog.Logger) (*store, error) {
 // lockWait.
 var errLocked = fmt.Errorf("others have locked the SQLite file for %v", lockWait)
 
-// insertSoon inserts jobs in a transaction. In SQLite, it waits for lockWait at
+// insertSoon inserts jobs. In SQLite, it waits for lockWait at
 // most: for the connection, which earlier statements use for as long as they wait
 // for another process, and for that process.
 func (s *store) insertSoon(ctx context.Context, all []newJob) (ids []int64, err error) {
 	if !s.sqlite {
-		return s.insertWithin(ctx, s.db, all)
+		db := s.db
+		if len(all) > jobsAtOnce {
+			db = db.patient()
+		}
+		err = db.bounded(ctx, func(ctx context.Context) (err error) {
+			ids, err = s.insertAll(ctx, db, all)
+			return err
+		})
+		return ids, err
 	}
 	end := time.Now().Add(lockWait)
 	waiting, cancel := context.WithDeadlineCause(ctx, end, errLocked)
@@ -199,7 +207,7 @@ func (s *store) insertSoon(ctx context.Context, all []newJob) (ids []int64, err 
 		}
 		defer func() { _ = setBusyTimeout(context.WithoutCancel(ctx), conn, lockWait.Milliseconds()) }()
 	}
-	return s.insertWithin(ctx, conn, all)
+	return s.insertAll(ctx, conn, all)
 }
 
 func setBusyTimeout(ctx context.Context, conn *sql.Conn, milliseconds int64) error {

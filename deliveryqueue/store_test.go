@@ -97,30 +97,36 @@ func TestLockedFile(t *testing.T) {
 	}
 }
 
-// However many callers wait for a file that another process has locked, each waits
-// no longer than one would.
-func TestManyWaitForALock(t *testing.T) {
+// A caller that waited for the connection to a locked file does not wait for the
+// file as long as one that did not: it ends before one that began later.
+func TestWaitsForALock(t *testing.T) {
 	t.Parallel()
 	store := newSQLite(t)
-	q := open(t, store, Config{})
+	q, later := open(t, store, Config{}), open(t, store, Config{})
 	other := connect(t, "sqlite", store)
 	other.SetMaxOpenConns(1)
 	execute(t, other, "BEGIN IMMEDIATE")
-	took := make(chan time.Duration)
-	for i := range 5 {
-		go func() {
-			time.Sleep(time.Duration(i) * lockWait / 8)
-			begin := time.Now()
-			if _, err := q.Enqueue(t.Context(), post(t, "http://endpoint.test", "hello"), Options{}); err == nil {
-				t.Error("a file that is locked takes a delivery")
-			}
-			took <- time.Since(begin)
-		}()
-	}
-	for range 5 {
-		if d := <-took; d < lockWait/2 || d > lockWait+time.Second {
-			t.Errorf("Enqueue returns after %v", d)
+	ended := make(chan *Queue)
+	try := func(q *Queue) {
+		if _, err := q.Enqueue(t.Context(), post(t, "http://endpoint.test", "hello"), Options{}); err == nil {
+			t.Error("a file that is locked takes a delivery")
 		}
+		ended <- q
+	}
+	held := must[*sql.Conn](t)(q.store.db.Conn(t.Context()))
+	go try(q)
+	time.Sleep(lockWait * 3 / 10)
+	go try(later)
+	time.Sleep(lockWait * 3 / 10)
+	check(t, held.Close())
+	if first := <-ended; first != q {
+		t.Error("the one that waited for the connection ends last")
+	}
+	<-ended
+	held = must[*sql.Conn](t)(q.store.db.Conn(t.Context()))
+	go try(q)
+	if <-ended; held.Close() != nil { // also while another has the connection
+		t.Error("the connection is lost")
 	}
 	execute(t, other, "ROLLBACK")
 	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
