@@ -98,8 +98,8 @@ func TestDeadLettersAreRedriven(t *testing.T) {
 		if d := list(t, q, Filter{})[1]; d.Attempts != 1 || d.Reason != "" {
 			t.Errorf("redriven: %+v", d)
 		}
-		if _, err := q.Redrive(t.Context(), Filter{State: Delivered}); err == nil {
-			t.Error("Redrive took delivered ones")
+		if _, err := q.Redrive(t.Context(), Filter{State: Running}); err == nil {
+			t.Error("Redrive took running ones")
 		}
 	})
 }

@@ -222,8 +222,8 @@ func TestDisabledSinceTheLook(t *testing.T) {
 func TestProbeIsRefused(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 400)
-		q := open(t, store, Config{DisableAfter: time.Microsecond, PerEndpoint: 1}) // they fail one after another
+		end := newEndpoint(t, 410)
+		q := open(t, store, Config{PerEndpoint: 1}) // they fail one after another
 		for range 4 {
 			enqueue(t, q, post(t, end.URL, "hello"), Options{})
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,42 +144,4 @@ func spread(t testing.TB, q *Queue) {
 	}
 	execute(t, q.store.db, fmt.Sprintf(`UPDATE river_job SET scheduled_at = %s,
 		metadata = %[2]s('delivery', %[2]s('endpoint', 'http://h' || id, 'key', 'k'))`, q.store.after(`-60`), object))
-}
-
-// However many endpoints are paused, a new delivery, also of another process, is
-// later than without them by at most Config.PollInterval.
-func TestManyPausedEndpoints(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes long with the race detector; make test runs it without")
-	}
-	t.Parallel()
-	onEach(t, func(t *testing.T, store string) {
-		q, other := open(t, store, Config{PollInterval: defaultPollInterval}), open(t, store, Config{})
-		end := newEndpoint(t, 200)
-		median := func() time.Duration {
-			stop := start(t, q)
-			defer stop()
-			var late []time.Duration
-			for range 20 {
-				time.Sleep(50 * time.Millisecond)
-				begin, before := time.Now(), len(end.requests())
-				enqueue(t, other, post(t, end.URL, "hello"), Options{})
-				end.wait(t, before+1)
-				late = append(late, end.requests()[before].at.Sub(begin))
-			}
-			slices.Sort(late)
-			t.Logf("late by %v", late)
-			return late[len(late)/2]
-		}
-		without := median()
-		execute(t, q.store.db, "DELETE FROM river_job") // backlog copies the rows
-		enqueue(t, q, post(t, "http://seed.test", "x"), Options{})
-		backlog(t, q, 20_000)
-		spread(t, q)
-		execute(t, q.store.db, `INSERT INTO deliveryqueue_endpoint (endpoint, paused_at)
-			SELECT 'http://h' || id, 1 FROM river_job`)
-		if with := median(); with > without+defaultPollInterval {
-			t.Errorf("half are later than %v, and without them than %v", with, without)
-		}
-	})
 }

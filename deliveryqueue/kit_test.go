@@ -138,7 +138,9 @@ func connect(t testing.TB, driver, name string) *sql.DB {
 	return db
 }
 
-func execute(t testing.TB, db *sql.DB, statement string, values ...any) {
+func execute(t testing.TB, db interface {
+	Exec(query string, values ...any) (sql.Result, error)
+}, statement string, values ...any) {
 	t.Helper()
 	must[sql.Result](t)(db.Exec(statement, values...))
 }

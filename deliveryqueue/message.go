@@ -33,7 +33,7 @@ func (a *args) UnmarshalJSON(data []byte) error {
 
 // A message is the decoded arguments of a job.
 type message struct {
-	Version int             `json:"version"`
+	Version int             `json:"version"`          // of the format that a reader must know
 	Fixed   string          `json:"fixed,omitempty"`  // the fixed policy that has the retries; "": Policy has them
 	Policy  json.RawMessage `json:"policy,omitempty"` // the rest of the policy
 	Delays  []time.Duration `json:"delays,omitzero"`  // Policy.Schedule
@@ -44,7 +44,12 @@ type message struct {
 	Request []byte `json:"request"` // see encodeRequest
 }
 
+// messageVersion is the newest version that this release reads. It writes only what
+// the release before it reads, so that a release can be rolled back.
 const messageVersion = 1
+
+// errNewer is in the error of read for a row that a newer release has written.
+var errNewer = errors.New("a newer program wrote it")
 
 // fixedPolicies maps names in the store to the policies whose JSON delivery.Parse
 // rejects.
@@ -109,8 +114,11 @@ func (q *Queue) read(raw []byte, h head) (unread, error) {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return unread{}, err
 	}
-	if m.Version != messageVersion {
-		return unread{}, fmt.Errorf("its version is %d; this program knows version %d", m.Version, messageVersion)
+	switch {
+	case m.Version > messageVersion:
+		return unread{}, fmt.Errorf("%w: its version is %d; this program knows versions up to %d", errNewer, m.Version, messageVersion)
+	case m.Version < 1:
+		return unread{}, fmt.Errorf("its version is %d", m.Version)
 	}
 	policy, err := m.policy()
 	if err != nil {
@@ -171,7 +179,7 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 		return args{}, head{}, err
 	}
 	own := req.Clone(context.Background())
-	key, err := setKey(own, o.IdempotencyKey)
+	key, err := setKey(own, o.IdempotencyKey, o.Once)
 	if err != nil {
 		return args{}, head{}, err
 	}
@@ -182,6 +190,9 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 		if o.Endpoint, err = parseEndpoint(o.Endpoint); err != nil {
 			return args{}, head{}, err
 		}
+	}
+	if err := checkTags(o.Tags); err != nil {
+		return args{}, head{}, err
 	}
 	m := message{Version: messageVersion}
 	if m.Request, err = encodeRequest(own, body, o.Endpoint); err != nil {
@@ -203,7 +214,7 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	}
 	raw, err := json.Marshal(m)
 	return args{raw}, head{
-		Method: cmp.Or(own.Method, http.MethodGet), URL: publicURL(own.URL), Key: key,
+		Method: cmp.Or(own.Method, http.MethodGet), URL: publicURL(own.URL), Key: key, Tags: o.Tags,
 		Endpoint: cmp.Or(o.Endpoint, endpointOf(own.URL)),
 	}, err
 }
@@ -291,8 +302,8 @@ func checkURL(req *http.Request) error {
 const keyHeader = "Idempotency-Key"
 
 // setKey sets and returns the idempotency key: the given one, the request's own
-// or a random one.
-func setKey(req *http.Request, key string) (string, error) {
+// or, unless it is required, a random one.
+func setKey(req *http.Request, key string, required bool) (string, error) {
 	if req.Header == nil {
 		req.Header = http.Header{}
 	}
@@ -309,6 +320,8 @@ func setKey(req *http.Request, key string) (string, error) {
 		return "", fmt.Errorf("the request has %d headers %s; it must have one", len(own), keyHeader)
 	case len(own) == 1 && own[0] != "":
 		key = own[0]
+	case required:
+		return "", errors.New("Options.Once is set, and there is no idempotency key")
 	default:
 		key = rand.Text()
 	}
@@ -317,4 +330,21 @@ func setKey(req *http.Request, key string) (string, error) {
 	}
 	req.Header.Set(keyHeader, key)
 	return key, nil
+}
+
+const (
+	maxTags = 20
+	maxTag  = 255 // bytes
+)
+
+func checkTags(tags []string) error {
+	if len(tags) > maxTags {
+		return fmt.Errorf("Options.Tags has %d; it must have at most %d", len(tags), maxTags)
+	}
+	for _, tag := range tags {
+		if tag == "" || len(tag) > maxTag || tag != redact.Text(tag) {
+			return fmt.Errorf("the tag %.40q is empty, longer than %d bytes, or not UTF-8 without control characters", tag, maxTag)
+		}
+	}
+	return nil
 }

@@ -32,19 +32,24 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// A release can be rolled back: it uses tables that a newer one has updated, unless
+// that one says that it cannot.
 func TestTablesOfANewerVersion(t *testing.T) {
 	t.Parallel()
-	for whose, insert := range map[string]string{
-		"River":         `INSERT INTO river_migration (line, version) VALUES ('main', 99)`,
-		"deliveryqueue": `INSERT INTO deliveryqueue_schema (version) VALUES (99)`,
-	} {
-		store := newSQLite(t)
-		execute(t, connect(t, "sqlite", store), insert)
-		_, err := Open(t.Context(), store, Config{})
-		if err == nil || !strings.Contains(err.Error(), "the tables of "+whose+" have version 99") {
+	onEach(t, func(t *testing.T, store string) {
+		q, end := open(t, store, Config{}), newEndpoint(t, 200)
+		execute(t, q.store.db, `INSERT INTO river_migration (line, version) VALUES ('main', 99)`)
+		execute(t, q.store.db, `INSERT INTO deliveryqueue_schema (version, minimum) VALUES (98, 1)`)
+		execute(t, q.store.db, `ALTER TABLE deliveryqueue_endpoint ADD COLUMN more text`)
+		older := open(t, store, Config{})
+		enqueue(t, older, post(t, end.URL, "hello"), Options{Policy: throttle(t, 100)})
+		start(t, older)
+		waitFor(t, older, Stats{Delivered: 1})
+		execute(t, q.store.db, `INSERT INTO deliveryqueue_schema (version, minimum) VALUES (99, 2)`)
+		if _, err := Open(t.Context(), store, Config{}); err == nil || !strings.Contains(err.Error(), "the tables need version 2") {
 			t.Errorf("error %v", err)
 		}
-	}
+	})
 }
 
 // Open creates an index that is missing, and what waits is delivered.

@@ -24,6 +24,8 @@ type head struct {
 	URL      string `json:"url"` // without user, query and fragment
 	Endpoint string `json:"endpoint"`
 	Key      string `json:"key"`
+
+	Tags []string `json:"tags,omitempty"`
 }
 
 // endpointOf returns the endpoint of a URL, which is its origin (RFC 6454): in

@@ -62,6 +62,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 	var sweeping sync.WaitGroup
 	sweeping.Go(func() { q.sweepUntil(ctx, f.ledger, end) })
+	sweeping.Go(func() { q.watchSweeps(ctx) })
 	<-ctx.Done()
 	defer sweeping.Wait() // after the stop, which is timed
 	err = q.stop(working, runner)

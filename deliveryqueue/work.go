@@ -33,6 +33,9 @@ const (
 	reasonStore      = "store"
 )
 
+// leaveToNewer is how long a row that a newer release wrote waits for it.
+const leaveToNewer = time.Minute
+
 // Work makes an attempt and commits its outcome.
 func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	q := w.queue
@@ -48,6 +51,12 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 		return q.bury(ctx, job, rec, nil)
 	}
 	stored, err := q.read(job.Args.raw, meta.Head)
+	if errors.Is(err, errNewer) {
+		if q.newerRows.due(time.Minute) {
+			q.config.Logger.WarnContext(ctx, "deliveryqueue: a delivery is left to a newer program", "delivery", job.ID, "error", err)
+		}
+		return q.snooze(ctx, job, rec, leaveToNewer)
+	}
 	if err != nil {
 		rec.Reason = reasonUnreadable
 		return q.bury(ctx, job, rec, err)
@@ -139,9 +148,9 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 	case ctx.Err() != nil:
 		return
 	case ownfault.Is(a.Err):
-		q.ownFaults.warn(func() {
+		if q.ownFaults.due(time.Minute) {
 			q.config.Logger.WarnContext(ctx, "deliveryqueue: this process could not send a delivery", "delivery", job.ID, "error", a.Err)
-		})
+		}
 		return
 	}
 	endpoint, before, after := w.fetcher.ledger.saw(job.ID, failed, time.Now())
