@@ -21,6 +21,7 @@ type Endpoint struct {
 	Waiting, Running, Dead int    // deliveries
 
 	Oldest   time.Time // when the oldest waiting delivery was enqueued; zero: none waits
+	Due      time.Time // since when an attempt of a delivery has been due; zero: none is
 	Failing  time.Time // since when every attempt has failed; zero: the last one succeeded
 	Disabled time.Time // since when only probes are sent, because of Config.DisableAfter; zero: it is not disabled
 	Paused   time.Time // since when no attempt is made, because of Pause; zero: it is not paused
@@ -53,10 +54,14 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 		var name, state string
 		var n int
 		var first int64
-		if err := rows.Scan(&name, &state, &n, &first); err != nil {
+		var due sql.NullInt64
+		if err := rows.Scan(&name, &state, &n, &first, &due); err != nil {
 			return err
 		}
 		e := of(name)
+		if due.Valid {
+			e.Due = time.UnixMicro(due.Int64)
+		}
 		switch stateOf(rivertype.JobState(state)) {
 		case Waiting:
 			e.Waiting += n
@@ -113,8 +118,12 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 // countQuery returns the statement that counts the jobs that meet a condition. It
 // must be the condition of the index or, if index is "", one that few jobs meet.
 func (s *store) countQuery(index, condition string) string {
-	return fmt.Sprintf(`SELECT %[1]s, state, count(*), min(id) FROM %[2]s WHERE %[3]s GROUP BY %[1]s, state`,
-		s.endpoint(), s.jobsBy(index), condition) // without the index, SQLite would read the rows
+	due := `NULL`
+	if index == dueIndex { // which has the times
+		due = fmt.Sprintf(`CASE WHEN min(scheduled_at) <= %s THEN %s END`, s.after(`0`), s.microsOf(`min(scheduled_at)`))
+	}
+	return fmt.Sprintf(`SELECT %[1]s, state, count(*), min(id), %[4]s FROM %[2]s WHERE %[3]s GROUP BY %[1]s, state`,
+		s.endpoint(), s.jobsBy(index), condition, due) // without the index, SQLite would read the rows
 }
 
 // setOldest sets when the deliveries with these IDs were enqueued.

@@ -33,7 +33,7 @@ func TestEndpoints(t *testing.T) {
 		for _, url := range []string{a, a, b, b, b} {
 			ids = append(ids, enqueue(t, q, post(t, url, "hello"), Options{}))
 		}
-		setJob(t, q, ids[0], `created_at = `+q.store.after(`-60`))
+		setJob(t, q, ids[0], `created_at = `+q.store.after(`-60`)+`, scheduled_at = `+q.store.after(`-30`))
 		setJob(t, q, ids[1], `state = 'scheduled', scheduled_at = `+q.store.after(`60`))
 		setJob(t, q, ids[2], `state = 'running', attempted_at = `+q.store.after(`0`))
 		setJob(t, q, ids[3], `state = 'discarded', finalized_at = `+q.store.after(`0`))
@@ -44,8 +44,11 @@ func TestEndpoints(t *testing.T) {
 		if age := time.Since(oldest); time.Since(paused).Abs() > time.Minute || age < 50*time.Second || age > 2*time.Minute {
 			t.Errorf("it is paused since %v, and the oldest was enqueued %v ago", paused, age)
 		}
+		if late := time.Since(all[a].Due); late < 25*time.Second || late > time.Minute {
+			t.Errorf("it has been due for %v", late)
+		}
 		want := map[string]Endpoint{
-			a:                {URL: a, Waiting: 2, Oldest: oldest},
+			a:                {URL: a, Waiting: 2, Oldest: oldest, Due: all[a].Due},
 			b:                {URL: b, Running: 1, Dead: 1},
 			"https://c.test": {URL: "https://c.test", Paused: paused},
 		}
