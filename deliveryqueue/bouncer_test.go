@@ -83,7 +83,7 @@ func TestPgBouncer(t *testing.T) {
 }
 
 // exercised is the Config for exercise.
-var exercised = Config{PollInterval: 50 * time.Millisecond, DisableAfter: time.Hour}
+var exercised = Config{Base: loopback, PollInterval: 50 * time.Millisecond, DisableAfter: time.Hour}
 
 // exercise uses everything of an empty queue.
 func exercise(t *testing.T, q *Queue) {

@@ -11,12 +11,16 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/deliveryqueue/webhook"
 	"example.com/awsretry/internal/retrier"
 )
 
 // A Config is the configuration of a Queue. The zero value is ready to use.
 type Config struct {
-	Base http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
+	// Base sends each attempt. nil: webhook.PublicOnly(), because a customer's URL must
+	// not reach the sender's own network. Base: webhook.PublicOnly(webhook.Loopback()...)
+	// also sends to this machine.
+	Base http.RoundTripper
 
 	// Workers is how many attempts Run makes at the same time. One that takes longer
 	// than 250 ms no longer counts, because it only waits for the response; of these,
@@ -149,6 +153,9 @@ func (c Config) Validate() error {
 
 // withDefaults returns c with every default set.
 func (c Config) withDefaults() Config {
+	if c.Base == nil {
+		c.Base = webhook.PublicOnly()
+	}
 	c.AttemptTimeout = cmp.Or(c.AttemptTimeout, defaultAttemptTimeout)
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)
 	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)

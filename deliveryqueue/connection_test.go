@@ -169,7 +169,7 @@ func TestOldConnectionsHang(t *testing.T) {
 			if driver == "pool" {
 				q = open(t, url, Config{})
 			} else {
-				q = must[*Queue](t)(Open(t.Context(), connect(t, driver, url), Config{PollInterval: 20 * time.Millisecond}))
+				q = must[*Queue](t)(Open(t.Context(), connect(t, driver, url), Config{Base: loopback, PollInterval: 20 * time.Millisecond}))
 			}
 			const timeout = 500 * time.Millisecond
 			q.store.db.timeout, q.store.looking.timeout, q.store.reading.timeout = timeout, timeout, timeout

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -165,17 +166,28 @@ func (q *Queue) Pause(ctx context.Context, endpoint string) error {
 }
 
 // Resume ends a Pause of the endpoint. It also enables an endpoint that
-// Config.DisableAfter disabled, and ends the wait for its Retry-After.
+// Config.DisableAfter or a 410 disabled, and ends the wait for its Retry-After. The
+// error matches ErrNotPaused if there was nothing to end.
 func (q *Queue) Resume(ctx context.Context, endpoint string) error {
 	name, err := parseEndpoint(endpoint)
 	if err == nil {
-		_, err = q.store.db.ExecContext(ctx, q.store.query(
-			`UPDATE deliveryqueue_endpoint SET paused_at = 0, disabled_at = 0, failing_since = 0, alone_until = 0 WHERE endpoint = $1`),
-			name)
+		var result sql.Result
+		if result, err = q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(
+			`UPDATE deliveryqueue_endpoint SET paused_at = 0, disabled_at = 0, failing_since = 0, alone_until = 0
+			WHERE endpoint = $1 AND (paused_at > 0 OR failing_since > 0 OR alone_until > %s)`, q.store.micros())), name); err == nil {
+			var n int64
+			if n, err = result.RowsAffected(); err == nil && n == 0 {
+				err = fmt.Errorf("%.80q: %w", name, ErrNotPaused)
+			}
+		}
 	}
 	q.asked.give()
 	return errorOf("Resume", err)
 }
+
+// ErrNotPaused is in the error of Resume for an endpoint that is not paused, whose
+// last attempt did not fail, and for which no Retry-After is in force.
+var ErrNotPaused = errors.New("the endpoint is not paused, does not fail, and did not ask to wait")
 
 // SetThrottle limits the attempts at an endpoint to a number per second, in all
 // processes and also of deliveries that wait. It takes precedence over the throttles of

@@ -2,6 +2,7 @@ package deliveryqueue
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -78,6 +79,34 @@ func TestPause(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Resume fails if there is nothing to end.
+func TestResumeOfNothing(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		const name = "http://endpoint.test"
+		resume := func(what string, paused bool) {
+			t.Helper()
+			if err := q.Resume(t.Context(), name); errors.Is(err, ErrNotPaused) == paused || paused && err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		resume("unknown", false)
+		check(t, q.Pause(t.Context(), name))
+		resume("paused", true)
+		resume("resumed", false)
+		check(t, q.store.leaveAlone(t.Context(), name, time.Minute))
+		resume("after a Retry-After", true)
+		check(t, q.store.setHealth(t.Context(), name, true))
+		resume("failing", true)
+		check(t, q.store.setHealth(t.Context(), name, true))
+		if _, disabled, err := q.store.disable(t.Context(), name, 0, -time.Hour); !disabled || err != nil {
+			t.Fatal(disabled, err)
+		}
+		resume("disabled", true)
+	})
 }
 
 // A Retry-After is obeyed by all deliveries to the endpoint, also in other

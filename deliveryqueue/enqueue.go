@@ -99,7 +99,7 @@ func (s *store) within(tx any) insertFunc {
 func (q *Queue) enqueue(ctx context.Context, req *http.Request, o Options, insert insertFunc) (int64, error) {
 	job, err := q.job(req, o)
 	if err == nil {
-		err = q.store.check()
+		err = q.check()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
@@ -141,7 +141,7 @@ func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) 
 		}
 	}
 	if fault == nil {
-		fault = q.store.check()
+		fault = q.check()
 	}
 	if fault != nil {
 		return nil, fmt.Errorf("deliveryqueue: EnqueueMany: %w", fault)

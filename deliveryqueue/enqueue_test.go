@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/deliveryqueue/webhook"
 	"example.com/awsretry/internal/httpfake"
 	"github.com/jackc/pgx/v5"
 	_ "github.com/lib/pq"
@@ -346,4 +347,16 @@ func TestPolicyInTheStore(t *testing.T) {
 			t.Errorf("%d retries, want %d; %+v, %v", n, want, stored.policy, stored.policy.ValidateRaw())
 		}
 	}
+}
+
+// A queue that signs refuses a key that cannot be signed.
+func TestKeyThatCannotBeSigned(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{Base: webhook.Sign(nil, nil)})
+	for key, ok := range map[string]bool{"a.b": false, "é": false, "a-b": true} {
+		if _, err := q.Enqueue(t.Context(), post(t, "http://endpoint.test", "x"), Options{IdempotencyKey: key}); (err == nil) != ok {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	enqueue(t, open(t, newSQLite(t), Config{}), post(t, "http://endpoint.test", "x"), Options{IdempotencyKey: "a.b"})
 }

@@ -180,6 +180,9 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	}
 	own := req.Clone(context.Background())
 	key, err := setKey(own, o.IdempotencyKey, o.Once)
+	if base, ok := q.config.Base.(interface{ CheckKey(string) error }); ok && err == nil {
+		err = base.CheckKey(key)
+	}
 	if err != nil {
 		return args{}, head{}, err
 	}

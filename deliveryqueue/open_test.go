@@ -1,6 +1,7 @@
 package deliveryqueue
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,4 +113,35 @@ func TestConfigValidate(t *testing.T) {
 			t.Errorf("%q: %v", tt.text, err)
 		}
 	}
+}
+
+// Enqueue says that the queue is closed.
+func TestEnqueueAfterClose(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := must[*Queue](t)(Open(t.Context(), store, Config{}))
+		check(t, q.Close())
+		_, one := q.Enqueue(t.Context(), post(t, "http://endpoint.test", "x"), Options{})
+		_, many := q.EnqueueMany(t.Context(), []Item{{Request: post(t, "http://endpoint.test", "x")}})
+		for _, err := range []error{one, many, q.Run(t.Context())} {
+			if !errors.Is(err, errClosed) {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// By default, deliveries are sent only to public addresses.
+func TestDefaultBase(t *testing.T) {
+	t.Parallel()
+	end := newEndpoint(t, 200)
+	q := must[*Queue](t)(Open(t.Context(), newSQLite(t), Config{PollInterval: minPollInterval}))
+	t.Cleanup(func() { check(t, q.Close()) })
+	id := enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	start(t, q)
+	waitFor(t, q, Stats{Dead: 1})
+	if d := get(t, q, id); d.Reason != "permanent" || !strings.Contains(d.Err, "loopback") {
+		t.Errorf("%+v", d)
+	}
+	end.check(t, 0)
 }

@@ -3,8 +3,11 @@ package deliveryqueue
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -13,15 +16,17 @@ import (
 // store, to enqueue deliveries, to run them, or both. A Queue is safe for
 // concurrent use. Open returns one; the zero value is not usable.
 type Queue struct {
-	config Config
-	river  *slog.Logger // for River
-	store  store
+	config  Config
+	ownBase bool         // config.Base is this package's
+	river   *slog.Logger // for River
+	store   store
 
 	settling   *group
 	transports transports
 	ownFaults  rarely
 	newerRows  rarely
 	sweeps     sweeps
+	closed     atomic.Bool
 	asked      signal // for the fetchers of Run
 }
 
@@ -51,17 +56,35 @@ func Open[Store ~string | *pgxpool.Pool | *sql.DB](ctx context.Context, store St
 	if river == nil {
 		river = slog.New(slog.DiscardHandler)
 	}
+	ownBase := config.Base == nil
 	config = config.withDefaults()
 	s, err := openStore(ctx, store, river)
 	if err != nil {
 		return nil, fmt.Errorf("deliveryqueue: Open: %w", err)
 	}
-	return &Queue{config: config, river: river, store: *s, settling: newGroup(), asked: make(signal, 1)}, nil
+	return &Queue{config: config, ownBase: ownBase, river: river, store: *s, settling: newGroup(), asked: make(signal, 1)}, nil
 }
 
 // Close closes the store. Call it after each Run has returned. Deliveries stay
 // in the store.
-func (q *Queue) Close() error { return q.store.close() }
+func (q *Queue) Close() error {
+	q.closed.Store(true)
+	if base, ok := q.config.Base.(*http.Transport); ok && q.ownBase {
+		base.CloseIdleConnections()
+	}
+	return q.store.close()
+}
+
+var errClosed = errors.New("the Queue is closed")
+
+// check returns an error if the queue was closed, or a file of its store no longer
+// exists.
+func (q *Queue) check() error {
+	if q.closed.Load() {
+		return errClosed
+	}
+	return q.store.check()
+}
 
 // errorOf returns err as the error of an exported method, or nil.
 func errorOf(method string, err error) error {

@@ -58,7 +58,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 	working := context.WithoutCancel(ctx) // the end of ctx begins a graceful stop
 	if err := runner.Start(working); err != nil {
-		return fmt.Errorf("deliveryqueue: Run: %w", errors.Join(q.store.check(), err))
+		return fmt.Errorf("deliveryqueue: Run: %w", errors.Join(q.check(), err))
 	}
 	var sweeping sync.WaitGroup
 	sweeping.Go(func() { q.sweepUntil(ctx, f.ledger, end) })

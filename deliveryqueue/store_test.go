@@ -249,7 +249,7 @@ func TestOutageIsLogged(t *testing.T) {
 	defer slog.SetDefault(before)
 	store := newSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
-		q := must[*Queue](t)(Open(t.Context(), store, Config{PollInterval: time.Second}))
+		q := must[*Queue](t)(Open(t.Context(), store, Config{Base: loopback, PollInterval: time.Second}))
 		defer q.Close()
 		stop := run(q)
 		time.Sleep(2 * step)

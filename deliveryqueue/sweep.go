@@ -52,7 +52,7 @@ func (q *Queue) Swept() time.Time {
 func (q *Queue) sweepUntil(ctx context.Context, l *ledger, end func(error)) {
 	var forgot time.Time
 	for {
-		if err := q.store.check(); err != nil {
+		if err := q.check(); err != nil {
 			q.config.Logger.ErrorContext(ctx, "deliveryqueue: Run stops", "error", err)
 			end(err)
 			return

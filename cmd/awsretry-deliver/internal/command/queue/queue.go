@@ -105,7 +105,7 @@ A delivery to a private, loopback or other address that is not public becomes a 
 		c.work.workers = cli.Number{Least: 1, Most: 10_000}
 		c.work.perEndpoint = c.work.workers
 		set.Var(&c.work.workers, "workers", "make this many attempts at the same time (default 200)")
-		set.Var(&c.work.perEndpoint, "per-endpoint", "of these, at most this many for one endpoint (default a tenth)")
+		set.Var(&c.work.perEndpoint, "per-endpoint", "of these, at most this many for one endpoint (default an equal part)")
 		set.Var(&c.work.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
 		set.Var(&c.work.disableAfter, "disable-after",
 			"when every attempt at an endpoint has failed for this long, try it only every 5m (default never)")
@@ -218,7 +218,7 @@ func newPause(s term.Streams) *cobra.Command {
 	return define(s, &cobra.Command{
 		Use:   "pause --db STORE URL",
 		Short: "Make the deliveries to an endpoint wait",
-		Long: `Makes the deliveries to the endpoint, a scheme and a host, wait until resume, in all processes that work the
+		Long: `Makes the deliveries to the endpoint, a scheme and a host or a name, wait until resume, in all processes that work the
 store. Attempts in progress end as usual.`,
 		Example: `  awsretry-deliver pause --db deliveries.db https://example.com`,
 		Args:    cli.Exactly("URL"),
@@ -229,7 +229,7 @@ func newResume(s term.Streams) *cobra.Command {
 	return define(s, &cobra.Command{
 		Use:   "resume --db STORE URL",
 		Short: "Go on with the deliveries to an endpoint that is paused or disabled",
-		Long: `Goes on with the deliveries to the endpoint, a scheme and a host, that was paused, or that was disabled because
+		Long: `Goes on with the deliveries to the endpoint, a scheme and a host or a name, that was paused, or that was disabled because
 all attempts failed. It also ends the wait for a Retry-After.`,
 		Example: `  awsretry-deliver resume --db deliveries.db https://example.com`,
 		Args:    cli.Exactly("URL"),
