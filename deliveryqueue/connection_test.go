@@ -2,6 +2,7 @@ package deliveryqueue
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"net"
 	"strings"
@@ -75,6 +76,9 @@ func TestOpenDB(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), connect(t, "sqlite", emptySQLite(t)), Config{}); err == nil {
 		t.Error("a database of SQLite was accepted")
+	}
+	if _, err := Open(t.Context(), (*sql.DB)(nil), Config{}); err == nil {
+		t.Error("no database was accepted")
 	}
 }
 

@@ -302,6 +302,23 @@ func TestOnce(t *testing.T) {
 	})
 }
 
+// A caller's transaction in which a delivery was stored already does not delay its
+// attempts.
+func TestOnceLocksNothing(t *testing.T) {
+	t.Parallel()
+	q, end := open(t, newPostgres(t), Config{}), newEndpoint(t, 200)
+	q.store.db.timeout = time.Minute
+	once := Options{IdempotencyKey: "key", Once: true}
+	id := enqueue(t, q, post(t, end.URL, "hello"), once)
+	tx := must[*sql.Tx](t)(q.store.db.Begin())
+	defer tx.Rollback()
+	if again, err := q.EnqueueTx(t.Context(), tx, post(t, end.URL, "hello"), once); again != id || err != nil {
+		t.Errorf("delivery %d, %v; want %d", again, err, id)
+	}
+	start(t, q)
+	waitFor(t, q, Stats{Delivered: 1}) // before the end of the transaction
+}
+
 // Of many deliveries, each has its own ID, in the order of the items.
 func TestEnqueueManyInOrder(t *testing.T) {
 	t.Parallel()

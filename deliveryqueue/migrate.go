@@ -25,7 +25,7 @@ func (e *newerError) Error() string {
 
 // endpointTable creates the table of endpoints. Times are in Unix microseconds, and
 // 0 is none.
-const endpointTable = `CREATE TABLE deliveryqueue_endpoint (
+const endpointTable = `CREATE TABLE IF NOT EXISTS deliveryqueue_endpoint (
 	endpoint text PRIMARY KEY,
 	next_at bigint NOT NULL DEFAULT 0,
 	per_second integer NOT NULL DEFAULT 0,
@@ -105,48 +105,22 @@ func (s *store) addIndexes(ctx context.Context) error {
 
 // makeOwn creates this package's tables, unless they are there.
 func (s *store) makeOwn(ctx context.Context) error {
-	if made(ctx, s.db.DB, s) {
+	var versions int
+	err := s.db.DB.QueryRowContext(ctx, s.query(`SELECT count(*) FROM deliveryqueue_schema`)).Scan(&versions)
+	if err == nil && versions > 0 {
 		return nil // for a user that may not create tables
 	}
-	if _, err := s.db.DB.ExecContext(ctx, s.query(
-		`CREATE TABLE IF NOT EXISTS deliveryqueue_schema (version integer PRIMARY KEY, minimum integer NOT NULL)`)); err != nil {
-		return fmt.Errorf("making the tables: %w", err)
-	}
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := s.makeTables(ctx, tx); err != nil {
-		return errors.Join(fmt.Errorf("making the tables: %w", err), ignoreDone(tx.Rollback()))
-	}
-	return tx.Commit()
-}
-
-// made reports whether this package's tables are there.
-func made(ctx context.Context, in interface {
-	QueryRowContext(context.Context, string, ...any) *sql.Row
-}, s *store) bool {
-	var versions int
-	err := in.QueryRowContext(ctx, s.query(`SELECT count(*) FROM deliveryqueue_schema`)).Scan(&versions)
-	return err == nil && versions > 0
-}
-
-// makeTables creates this package's tables in a transaction.
-func (s *store) makeTables(ctx context.Context, tx *sql.Tx) error {
-	if !s.sqlite {
-		if _, err := tx.ExecContext(ctx, s.query(`LOCK TABLE deliveryqueue_schema`)); err != nil {
-			return err
+	for _, statement := range []string{
+		endpointTable,
+		`CREATE TABLE IF NOT EXISTS deliveryqueue_schema (version integer PRIMARY KEY, minimum integer NOT NULL)`,
+		fmt.Sprintf(`INSERT INTO deliveryqueue_schema (version, minimum) VALUES (%d, %d) ON CONFLICT DO NOTHING`,
+			schemaVersion, schemaMinimum),
+	} {
+		if _, err := s.db.DB.ExecContext(ctx, s.query(statement)); err != nil {
+			return fmt.Errorf("making the tables: %w", err)
 		}
 	}
-	if made(ctx, tx, s) { // by another process
-		return nil
-	}
-	if _, err := tx.ExecContext(ctx, s.query(endpointTable)); err != nil {
-		return err
-	}
-	_, err := tx.ExecContext(ctx, s.query(fmt.Sprintf(
-		`INSERT INTO deliveryqueue_schema (version, minimum) VALUES (%d, %d)`, schemaVersion, schemaMinimum)))
-	return err
+	return nil
 }
 
 func ignoreDone(err error) error {

@@ -41,13 +41,17 @@ type store struct {
 }
 
 func openStore(ctx context.Context, from any, logger *slog.Logger) (s *store, err error) {
+	value := reflect.ValueOf(from)
+	if value.Kind() == reflect.Pointer && value.IsNil() {
+		return nil, errors.New("the store is nil")
+	}
 	switch from := from.(type) {
 	case *pgxpool.Pool:
 		s, err = onPool(ctx, from, logger)
 	case *sql.DB:
 		s, err = onPostgres(ctx, riverdatabasesql.New(from), from, nil, logger)
 	default:
-		s, err = openNamed(ctx, reflect.ValueOf(from).String(), logger)
+		s, err = openNamed(ctx, value.String(), logger)
 	}
 	if err != nil {
 		return nil, err
@@ -178,9 +182,9 @@ func openSQLite(path string, logger *slog.Logger) (*store, error) {
 // lockWait.
 var errLocked = fmt.Errorf("others have locked the SQLite file for %v", lockWait)
 
-// insertSoon inserts jobs. In SQLite, it waits for lockWait at
-// most: for the connection, which earlier statements use for as long as they wait
-// for another process, and for that process.
+// insertSoon inserts jobs. In SQLite, it waits for lockWait at most: for the
+// connection, which earlier statements use for as long as they wait for another
+// process, and for that process.
 func (s *store) insertSoon(ctx context.Context, all []newJob) (ids []int64, err error) {
 	if !s.sqlite {
 		db := s.db
