@@ -16,7 +16,7 @@ import (
 
 // Commands are in the order in which they are used for a delivery.
 var Commands = []cli.Command{
-	newEnqueue, newWork, newList, newBody, newStats, newEndpoints, newPause, newResume, newRedrive, newCancel,
+	newEnqueue, newWork, newList, newBody, newStats, newEndpoints, newPause, newResume, newThrottle, newRedrive, newCancel,
 }
 
 // A command has the flags of all commands. Each command uses a part of them.
@@ -34,6 +34,9 @@ type command struct {
 	until   cli.Period // a new deadline of what is redriven, from now on
 	private bool       // private addresses are allowed
 	once    bool
+
+	endpoint  cli.Word
+	perSecond cli.Number
 }
 
 // define completes cmd with its flags, those of flags in a group with the
@@ -86,6 +89,8 @@ that is durable. All its attempts have the same Idempotency-Key.`,
 		set.BoolVar(&c.once, "once", false,
 			"with a key: if a delivery with that key to that URL was stored with --once, print its number and store nothing")
 		tagFlag(set, &c.filter.tags, "list finds the delivery by this tag, which is not secret; repeat it for several")
+		c.endpoint.Kind = "NAME"
+		set.Var(&c.endpoint, "endpoint", "throttle, pause and disable it with all deliveries of this name (default its scheme and host)")
 		set.BoolVar(&c.private, "allow-private", false, "accept a URL with an address that is not public; work needs the flag too")
 		c.request.Register(set, "default POST")
 	}, (*command).enqueue)
@@ -222,7 +227,7 @@ func newPause(s term.Streams) *cobra.Command {
 store. Attempts in progress end as usual.`,
 		Example: `  awsretry-deliver pause --db deliveries.db https://example.com`,
 		Args:    cli.Exactly("URL"),
-	}, "", nil, setPaused((*deliveryqueue.Queue).Pause, "paused"))
+	}, "", nil, setEndpoint((*deliveryqueue.Queue).Pause, "paused"))
 }
 
 func newResume(s term.Streams) *cobra.Command {
@@ -233,5 +238,19 @@ func newResume(s term.Streams) *cobra.Command {
 all attempts failed. It also ends the wait for a Retry-After.`,
 		Example: `  awsretry-deliver resume --db deliveries.db https://example.com`,
 		Args:    cli.Exactly("URL"),
-	}, "", nil, setPaused((*deliveryqueue.Queue).Resume, "resumed"))
+	}, "", nil, setEndpoint((*deliveryqueue.Queue).Resume, "resumed"))
+}
+
+func newThrottle(s term.Streams) *cobra.Command {
+	return define(s, &cobra.Command{
+		Use:   "throttle --db STORE [flags] URL",
+		Short: "Limit the attempts at an endpoint",
+		Long: `Limits the attempts at the endpoint, a scheme and a host or a name, in all processes that work the store, also of
+deliveries that wait. The throttles of policies no longer apply to it, until throttle without --per-second.`,
+		Example: `  awsretry-deliver throttle --db deliveries.db --per-second 5 https://hooks.test`,
+		Args:    cli.Exactly("URL"),
+	}, "Rate", func(c *command, set *pflag.FlagSet) {
+		c.perSecond = cli.Number{Least: 1, Most: 1_000_000}
+		set.Var(&c.perSecond, "per-second", "this many attempts a second (default no limit)")
+	}, (*command).throttle)
 }
