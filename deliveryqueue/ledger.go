@@ -13,7 +13,8 @@ import (
 //     Config.Workers. It is only one of all attempts in progress, of which there are
 //     at most extra more than workers.
 //   - A quarter of the workers, and as many of all attempts in progress, is reserved
-//     for the endpoints that are known to be quick.
+//     for the endpoints whose attempts are quick on average, and another quarter of the
+//     workers for these and for new endpoints.
 //   - An endpoint has an equal part of the rest, and one part is left over, or an
 //     eleventh if more than ten endpoints were used lately. It does not have more than
 //     could still begin.
@@ -32,7 +33,7 @@ type ledger struct {
 	mu       sync.Mutex
 	attempts map[int64]running // in progress, by job
 	begun    int               // all attempts
-	recent   map[bool]bool     // the last one was for the endpoint that has waited least; by whether that is known to be quick
+	recent   map[bool]bool     // the last one was for the endpoint that has waited least; by whether that is quick
 	accounts map[string]*account
 	full     bool // there was no room for a delivery that is due
 
@@ -46,8 +47,8 @@ type account struct {
 	attempts int       // in progress
 	turn     int       // ledger.begun when its last attempt began
 	used     time.Time // when its last attempt began or ended
-	quick    bool      // an attempt was
-	slow     time.Time // when an attempt last took longer than quickly
+	known    bool      // an attempt has ended, or is not quick
+	mean     time.Duration
 	health   health
 
 	delivered time.Time // when an attempt last succeeded
@@ -65,7 +66,8 @@ const (
 	quickly = 250 * time.Millisecond // what the response of a healthy endpoint takes
 	extra   = 30                     // attempts in progress in addition to workers
 	hogs    = 10                     // endpoints whose attempts may hang while others can begin
-	lately  = 10 * time.Minute       // for which an account is kept, and the time of a slow attempt counts
+	lately  = 10 * time.Minute       // for which an account is kept
+	ofLast  = 16                     // attempts of which an account has the mean
 )
 
 func newLedger(c Config) *ledger {
@@ -81,8 +83,19 @@ func newLedger(c Config) *ledger {
 // sockets returns how many attempts may be in progress.
 func (c Config) sockets() int { return min(c.Workers+extra, maxWorkers) }
 
-// isQuick reports whether all attempts of late were.
-func (a *account) isQuick(now time.Time) bool { return a.quick && now.Sub(a.slow) > lately }
+func (a *account) isQuick() bool { return a.known && a.mean < quickly }
+
+func (a *account) isSlow() bool { return a.known && a.mean >= quickly }
+
+// note records what an attempt takes, up to now or in all. noted is what was recorded
+// of it before.
+func (a *account) note(took, noted time.Duration) {
+	if noted == 0 {
+		a.mean -= a.mean / ofLast
+	}
+	a.mean += (took - noted) / ofLast
+	a.known = true
+}
 
 // running is the attempts of a job in progress. There may briefly be two, when the
 // next one has begun and the worker of the previous one has not returned.
@@ -91,6 +104,7 @@ type running struct {
 	n        int
 	began    time.Time // the last one
 	ended    bool      // the endpoint has responded
+	noted    time.Duration
 }
 
 // working reports whether the attempt counts as a worker.
@@ -115,7 +129,7 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.full = false
-	all, others, next := l.rooms(now)
+	all, others, slow, next := l.rooms(now)
 	own := make([]account, len(candidates))
 	for i := range candidates {
 		candidates[i].N = 0
@@ -135,8 +149,11 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 				continue
 			}
 			room := all
-			if !a.isQuick(now) {
+			if !a.isQuick() {
 				room = room.and(others)
+			}
+			if a.isSlow() {
+				room = room.and(slow)
 			}
 			if room.workers <= 0 || room.attempts <= 0 || a.attempts >= max(1, min(most, all.attempts-l.kept)) {
 				l.full = true
@@ -153,7 +170,7 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 			break
 		}
 		if newest >= 0 {
-			quick := own[newest].isQuick(now)
+			quick := own[newest].isQuick()
 			if l.recent[quick] = !l.recent[quick]; l.recent[quick] {
 				pick = newest
 			}
@@ -161,8 +178,11 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 		candidates[pick].N++
 		own[pick].attempts++
 		all.take(1, true)
-		if !own[pick].isQuick(now) {
+		if !own[pick].isQuick() {
 			others.take(1, true)
+		}
+		if own[pick].isSlow() {
+			slow.take(1, true)
 		}
 	}
 	for _, c := range candidates {
@@ -193,27 +213,34 @@ func (r *room) take(n int, working bool) {
 	}
 }
 
-// rooms returns the room for all endpoints, that for those not known to be quick, and
-// when there will be another worker. It records which endpoints are slow.
-func (l *ledger) rooms(now time.Time) (all, others room, next time.Time) {
+// rooms returns the room for all endpoints, that for those that are not quick, that
+// for those that are slow, and when there will be another worker. It records what the
+// attempts in progress take.
+func (l *ledger) rooms(now time.Time) (all, others, slow room, next time.Time) {
 	all = room{l.workers, l.total}
-	others = room{l.workers - min(l.kept, l.workers-1), l.total - l.kept}
-	for _, r := range l.attempts {
-		if !r.ended && !r.working(now) {
-			l.accounts[r.endpoint].slow = now
+	others = room{max(l.workers-l.kept, 1), l.total - l.kept}
+	slow = room{max(l.workers-2*l.kept, 1), l.total - l.kept}
+	for job, r := range l.attempts {
+		if age := now.Sub(r.began); !r.ended && !r.working(now) {
+			l.accounts[r.endpoint].note(age, r.noted)
+			r.noted = age
+			l.attempts[job] = r
 		}
 	}
 	for _, r := range l.attempts {
-		working := r.working(now)
+		working, a := r.working(now), l.accounts[r.endpoint]
 		if end := r.began.Add(quickly); working && (next.IsZero() || end.Before(next)) {
 			next = end
 		}
 		all.take(r.n, working)
-		if !l.accounts[r.endpoint].isQuick(now) {
+		if !a.isQuick() {
 			others.take(r.n, working)
 		}
+		if a.isSlow() {
+			slow.take(r.n, working)
+		}
 	}
-	return all, others, next
+	return all, others, slow, next
 }
 
 // enter records that an attempt begins.
@@ -222,7 +249,7 @@ func (l *ledger) enter(job int64, endpoint string, h health, now time.Time) {
 	defer l.mu.Unlock()
 	a := l.accounts[endpoint]
 	if a == nil {
-		a = new(account)
+		a = &account{mean: quickly}
 		l.accounts[endpoint] = a
 	}
 	l.attempts[job] = running{endpoint: endpoint, n: l.attempts[job].n + 1, began: now}
@@ -252,20 +279,16 @@ func (l *ledger) leave(job int64, now time.Time) (full bool) {
 }
 
 // responded records how long the endpoint took for an attempt.
-func (l *ledger) responded(job int64, took time.Duration, now time.Time) {
+func (l *ledger) responded(job int64, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r, ok := l.attempts[job]
 	if !ok {
 		return
 	}
+	l.accounts[r.endpoint].note(took, r.noted)
 	r.ended = true
 	l.attempts[job] = r
-	if a := l.accounts[r.endpoint]; took > quickly {
-		a.slow = now
-	} else {
-		a.quick = true
-	}
 }
 
 // of returns the health of the endpoint of an attempt.

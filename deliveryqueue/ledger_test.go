@@ -103,7 +103,7 @@ func simulate(r *rand.Rand, config Config, processes int, span time.Duration, pa
 			s.receivers, groups[k] = append(s.receivers, e), append(groups[k], e)
 			for _, l := range s.ledgers {
 				if p.known {
-					l.accounts[e.name] = &account{quick: true}
+					l.accounts[e.name] = &account{known: true}
 				}
 			}
 			if p.interval > 0 {
@@ -171,7 +171,7 @@ func (s *simulation) attempt(l *ledger, e *receiver) {
 	job, took := s.jobs, e.takes(s.r, s.now.Sub(s.begin))
 	l.enter(job, e.name, health{}, s.now)
 	s.after(took, func() {
-		l.responded(job, took, s.now)
+		l.responded(job, took)
 		l.leave(job, s.now)
 	})
 }
@@ -312,7 +312,7 @@ func TestOneEndpointAlone(t *testing.T) {
 		{200, 200, true, 90}, {10, 0, true, 10},
 	} {
 		l := newLedger(Config{Workers: tt.workers, PerEndpoint: tt.perEndpoint}.withDefaults())
-		l.accounts["a"] = &account{quick: tt.quick}
+		l.accounts["a"] = &account{known: tt.quick, mean: quickly - 1}
 		chosen, _ := l.allot([]candidate{{Endpoint: "a", turns: math.MaxInt}}, time.Now())
 		if len(chosen) != 1 || chosen[0].N != tt.want || !l.full {
 			t.Errorf("%+v: %+v", tt, chosen)
@@ -334,17 +334,17 @@ func allotted(l *ledger, now time.Time, names ...string) (all []int) {
 	return all
 }
 
-// An endpoint is known to be quick from its first attempt until one is slow, and
-// again ten minutes after that. Then an unused endpoint is forgotten.
+// An endpoint is quick if its last attempts are on average, also those in progress. An
+// unused one is forgotten.
 func TestWhatCounts(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	l := newLedger(Config{Workers: 8, PerEndpoint: 9}.withDefaults()) // 2 are reserved
+	l := newLedger(Config{Workers: 8, PerEndpoint: 9}.withDefaults()) // 2 are reserved, and 2 more
 	pass := func(d time.Duration) { now = now.Add(d) }
 	attempt := func(d time.Duration) {
 		l.enter(1, "a", health{}, now)
 		pass(d)
-		l.responded(1, d, now)
+		l.responded(1, d)
 		l.leave(1, now)
 	}
 	want := func(what string, n int) {
@@ -354,20 +354,23 @@ func TestWhatCounts(t *testing.T) {
 		}
 	}
 	want("a new one", 6)
-	attempt(quickly)
-	want("a quick one", 8)
+	for range 4 {
+		attempt(quickly / 2)
+		want("a quick one", 8)
+	}
+	attempt(2 * quickly)
+	want("one slow attempt", 8)
 	l.enter(2, "a", health{}, now)
-	pass(quickly + 1)
-	want("one whose attempt is slow", 6)
-	pass(time.Second)
+	pass(5 * time.Second)
+	want("an attempt that hangs", 4)
+	l.responded(2, 5*time.Second)
 	l.leave(2, now)
-	attempt(quickly)
-	want("a quick attempt later", 6)
-	pass(lately - time.Minute)
-	attempt(quickly)
-	pass(time.Minute)
-	want("ten minutes later", 8)
-	pass(lately)
+	want("it has ended", 4)
+	for range 2 * ofLast {
+		attempt(10 * time.Millisecond)
+	}
+	want("quick again", 8)
+	pass(lately + 1)
 	l.flush(now)
 	if len(l.accounts) != 0 || len(l.attempts) != 0 {
 		t.Errorf("%d accounts, %d attempts", len(l.accounts), len(l.attempts))
@@ -397,12 +400,12 @@ func TestAttemptsOfAJobOverlap(t *testing.T) {
 	l.enter(1, "a", health{}, now)
 	l.enter(1, "a", health{}, now)
 	l.leave(1, now)
-	if all, _, _ := l.rooms(now); all.attempts != l.total-1 || l.accounts["a"].attempts != 1 {
+	if all, _, _, _ := l.rooms(now); all.attempts != l.total-1 || l.accounts["a"].attempts != 1 {
 		t.Errorf("room for %+v, of %+v", all, l.accounts["a"])
 	}
 	l.leave(1, now)
 	l.leave(1, now) // River also reports a panic of the worker
-	if all, _, _ := l.rooms(now); all.attempts != l.total || l.accounts["a"].attempts != 0 || len(l.attempts) != 0 {
+	if all, _, _, _ := l.rooms(now); all.attempts != l.total || l.accounts["a"].attempts != 0 || len(l.attempts) != 0 {
 		t.Errorf("afterward room for %+v, of %+v", all, l.accounts["a"])
 	}
 }

@@ -80,7 +80,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	a := q.attempt(ctx, stored, rec.Attempts+1)
 	beginning := q.beginning(a.Response)
 	took := clock.now().Sub(began)
-	w.fetcher.ledger.responded(job.ID, took, time.Now())
+	w.fetcher.ledger.responded(job.ID, took)
 	if a.Class == awsretry.Success {
 		w.fetcher.ledger.succeeded(job.ID, clock.now())
 	}
