@@ -63,7 +63,9 @@ func TestFind(t *testing.T) {
 		enqueue(t, q, post(t, "http://endpoint.test", ""), Options{})
 		backlog(t, q, 10_000)
 		if !q.store.sqlite {
+			execute(t, q.store.db, `UPDATE river_job SET metadata = jsonb_set(metadata, '{delivery,key}', to_jsonb('key ' || id))`)
 			execute(t, q.store.db, "VACUUM ANALYZE river_job")
+			execute(t, q.store.db, "UPDATE pg_class SET reltuples = 1e7 WHERE oid = 'river_job'::regclass")
 		}
 		var ids []int64
 		for _, o := range []Options{
