@@ -10,6 +10,7 @@ import (
 
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/invalid"
+	"example.com/awsretry/internal/limitheaders"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/tokens"
 )
@@ -126,7 +127,7 @@ func (l *RateLimiter) Announce(sent time.Time, limits []Limit) {
 	if l.pacer == nil {
 		return
 	}
-	var known [announced.MostRead]announced.Limit
+	var known [limitheaders.MostRead]limitheaders.Limit
 	l.pacer.AnnounceSent(sent, asAnnounced(known[:0], limits))
 }
 
@@ -278,10 +279,10 @@ type Limit struct {
 	Refills bool
 }
 
-// asAnnounced appends limits to known, as package announced has them.
-func asAnnounced(known []announced.Limit, limits []Limit) []announced.Limit {
+// asAnnounced appends limits to known, as package limitheaders has them.
+func asAnnounced(known []limitheaders.Limit, limits []Limit) []limitheaders.Limit {
 	for _, limit := range limits {
-		known = append(known, announced.Limit(limit))
+		known = append(known, limitheaders.Limit(limit))
 	}
 	return known
 }
@@ -291,24 +292,24 @@ func asAnnounced(known []announced.Limit, limits []Limit) []announced.Limit {
 // a cache: one with an Age above 0, or with a hit in X-Cache or Cache-Status.
 //
 // It knows RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers,
-// drafts 7 to 11); RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset
-// (drafts up to 6, and Heroku's alone, and Docker Hub's with a window);
-// X-RateLimit-… and X-Rate-Limit-…, as GitHub, Okta and many others send them;
-// the same by kind, as OpenAI, Linear, LaunchDarkly and RapidAPI send them, and
-// by second, minute, hour and day; Anthropic-RateLimit-…; and those of Shopify,
-// HubSpot, Strava and Azure Resource Manager. It ignores invalid values and
-// concurrency limits.
+// drafts 7 to 11); RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, with X-
+// as GitHub and many others send them, with another prefix, and with a kind of limit
+// before or after the field, as OpenAI and Anthropic send them; headers without the
+// words rate limit, such as X-Remaining-Today, if they have a reset or name a window;
+// and the values of Zendesk, Auth0, Shopify, Strava and Azure Resource Manager. It
+// ignores invalid values and concurrency limits.
 //
-// A limit's name has the resource, the policy or kind, the unit if it is not
-// requests, and the partition key, as far as the headers name them. Of two limits
-// with the same name, the stricter counts. ReadLimits returns at most eight.
+// A limit's name has the resource, the policy or kind with any prefix but X and
+// Anthropic, the unit if it is not requests, and the partition key, as far as the
+// headers name them. Of two limits with the same name, the stricter counts.
+// ReadLimits returns at most eight.
 func ReadLimits(resp *http.Response) []Limit {
 	if resp == nil {
 		return nil
 	}
-	var known [announced.MostRead]announced.Limit
-	read := announced.Append(known[:0], resp.Header, time.Now)
-	if len(read) == 0 || announced.FromCache(resp.Header) {
+	var known [limitheaders.MostRead]limitheaders.Limit
+	read := limitheaders.Append(known[:0], resp.Header, time.Now)
+	if len(read) == 0 {
 		return nil
 	}
 	limits := make([]Limit, len(read))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,6 +198,22 @@ func TestAnnounceAlone(t *testing.T) {
 		l.Announce(time.Now(), limits) // does nothing
 		if l.pacer != nil {
 			t.Errorf("%+v limits", l)
+		}
+	}
+}
+
+func TestReadLimits(t *testing.T) {
+	resp := &http.Response{Header: http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Ratelimit-Limit": {"10"}}}
+	want := []Limit{{Quota: 10, Remaining: 3, Reset: -1, Refills: true}}
+	if got := ReadLimits(resp); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := testing.AllocsPerRun(100, func() { ReadLimits(resp) }); got > 1 {
+		t.Errorf("%v allocations, want that of the result", got)
+	}
+	for _, resp := range []*http.Response{nil, {Header: http.Header{"Age": {"1"}}}} {
+		if ReadLimits(resp) != nil {
+			t.Error("limits where there are none")
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"time"
 
-	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/limitheaders"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/respbody"
@@ -272,10 +272,10 @@ func (c *call) updateLimiter() {
 	if c.config.limits == nil || c.record.Response == nil {
 		limiter.Update(sent, throttled)
 	} else {
-		var known [announced.MostRead]announced.Limit
+		var known [limitheaders.MostRead]limitheaders.Limit
 		explained := limiter.Announce(sent, pacer.Announcement{
 			Limits: asAnnounced(known[:0], c.config.limits(c.record.Response)), Throttled: throttled, RetryAfter: c.record.Asked,
-			Free: throttled || announced.Free(c.record.Response.StatusCode, c.record.Response.Header),
+			Free: throttled || limitheaders.Free(c.record.Response.StatusCode, c.record.Response.Header),
 		})
 		limiter.Count(sent, throttled && !explained)
 	}

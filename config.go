@@ -244,7 +244,7 @@ func (c *config) setDelays(t *Transport) {
 // setBuckets sets the amounts of tokens, and the table that makes the buckets.
 func (c *config) setBuckets(t *Transport) {
 	quota, limits := t.Quota, t.RateLimit
-	limits.Limits = t.limits()
+	limits.Limits, limits.Cost = t.limits(), t.cost()
 	if c.mode == Legacy {
 		quota = QuotaConfig{Capacity: -1, SuccessIncrement: -1}
 	}

@@ -150,7 +150,7 @@ func (c *call) lineTooLong(delay time.Duration) Stop {
 	if limiter == nil || c.config.failFast {
 		return ""
 	}
-	_, expected := limiter.Line()
+	expected := limiter.ExpectedWait(c.req)
 	longest, limited := limiter.MaxWait()
 	switch {
 	case limited && expected-delay > longest:

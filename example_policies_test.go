@@ -125,7 +125,7 @@ func ExampleReadLimits() {
 // leaves a tenth of each limit to others. State shows the limits, with the request
 // that is in flight taken off.
 func ExampleRateLimitConfig() {
-	const maxTokens = 500 // as the requests say
+	const expected = 500 // tokens of a response
 	transport := &awsretry.Transport{
 		Mode: awsretry.Adaptive,
 		RateLimit: awsretry.RateLimitConfig{
@@ -134,11 +134,11 @@ func ExampleRateLimitConfig() {
 				prompt := float64(req.ContentLength) / 4 // a token has about four bytes
 				switch limit {
 				case "tokens":
-					return prompt + maxTokens
+					return prompt + expected // tokens of the response
 				case "input-tokens":
 					return prompt
 				case "output-tokens":
-					return maxTokens
+					return expected
 				}
 				return 1
 			},

@@ -15,15 +15,18 @@ type service struct {
 	policy    Policy // nil means the rules of the AWS SDKs
 	otherwise Policy // of a Transport without one
 	limits    func(*http.Response) []Limit
+	cost      func(req *http.Request, limit string) float64
 	applied   int // how many services were applied
 }
 
 // ApplyService makes policy what DefaultPolicy returns, also in IdempotentOnly, and
-// limits RateLimit.Limits in Adaptive mode unless that is set. otherwise is the
-// Policy unless one is set. It is for package services.
-func (t *Transport) ApplyService(_ retrier.Seal, policy, otherwise Policy, limits func(*http.Response) []Limit) {
+// limits and cost RateLimit.Limits and RateLimit.Cost in Adaptive mode unless those
+// are set. otherwise is the Policy unless one is set. It is for package services.
+func (t *Transport) ApplyService(
+	_ retrier.Seal, policy, otherwise Policy, limits func(*http.Response) []Limit, cost func(*http.Request, string) float64,
+) {
 	if t.service == nil {
-		t.service = &service{policy: policy, otherwise: otherwise, limits: limits}
+		t.service = &service{policy: policy, otherwise: otherwise, limits: limits, cost: cost}
 	}
 	t.service.applied++
 }
@@ -70,6 +73,14 @@ func (t *Transport) limits() func(*http.Response) []Limit {
 		return t.service.limits
 	}
 	return t.RateLimit.Limits
+}
+
+// cost returns RateLimit.Cost, or that of the service.
+func (t *Transport) cost() func(*http.Request, string) float64 {
+	if t.RateLimit.Cost == nil && t.service != nil {
+		return t.service.cost
+	}
+	return t.RateLimit.Cost
 }
 
 // ownLimits reports whether RateLimit.Limits is set, and not to that of the service.

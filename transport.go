@@ -332,7 +332,7 @@ type State struct {
 	SendRate     float64 // of the rate limiter, in requests per second
 
 	Waiting      int           // requests in line for a send token, or held back by a shared Retry-After
-	ExpectedWait time.Duration // of a new request
+	ExpectedWait time.Duration // of a new request, of the route that waits longest
 	RetryAfter   time.Duration // until the end of the shared Retry-After; 0 if none is in force
 
 	// Limits are the limits that the service announced, less the requests in

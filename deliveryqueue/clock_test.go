@@ -128,6 +128,15 @@ func TestSweep(t *testing.T) {
 				t.Errorf("%s: it is %s, want %s: %+v", tt.assignments, state, tt.state, d)
 			}
 		}
+		for _, id := range ids {
+			setJob(t, q, id, `state = 'scheduled', attempted_at = NULL, finalized_at = NULL, `+scheduled(`1`))
+		}
+		backlog(t, q, sweepLimit+100)
+		execute(t, q.store.db, `UPDATE river_job SET state = 'scheduled', `+scheduled(`1`))
+		check(t, q.sweep(t.Context()))
+		if n := scan[int](t, q, `SELECT count(*) FROM river_job WHERE state = 'scheduled'`); n != 0 {
+			t.Errorf("%d are not made available", n)
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package deliveryqueue
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -212,5 +213,33 @@ func TestOldConnectionsHang(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// After one statement that gets no answer, the next one has a new connection, however
+// many old ones the pool has and may have.
+func TestNextStatementIsAnswered(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int{1, 3} {
+		direct := newPostgres(t)
+		at, rest, _ := strings.Cut(strings.TrimPrefix(direct, "postgres://postgres@"), "/")
+		f := newFailover(t, at)
+		q := open(t, fmt.Sprintf("postgres://postgres@%s/%s&pool_max_conns=%d", f.Addr(), rest, most), Config{})
+		var idle []*sql.Conn
+		for range most {
+			idle = append(idle, must[*sql.Conn](t)(q.store.db.Conn(t.Context())))
+		}
+		for _, conn := range idle {
+			check(t, conn.Close())
+		}
+		f.hang()
+		q.store.reading.timeout = time.Second
+		if _, err := q.Empty(t.Context()); !errors.Is(err, errNoAnswer) {
+			t.Errorf("error %v", err)
+		}
+		q.store.reading.timeout = answerTimeout
+		if _, err := q.Empty(t.Context()); err != nil {
+			t.Errorf("with %d connections: %v", most, err)
+		}
 	}
 }

@@ -63,7 +63,9 @@ func TestFind(t *testing.T) {
 		enqueue(t, q, post(t, "http://endpoint.test", ""), Options{})
 		backlog(t, q, 10_000)
 		if !q.store.sqlite {
+			execute(t, q.store.db, `UPDATE river_job SET metadata = jsonb_set(metadata, '{delivery,key}', to_jsonb('key ' || id))`)
 			execute(t, q.store.db, "VACUUM ANALYZE river_job")
+			execute(t, q.store.db, "UPDATE pg_class SET reltuples = 1e7 WHERE oid = 'river_job'::regclass")
 		}
 		var ids []int64
 		for _, o := range []Options{
@@ -105,7 +107,7 @@ func TestFind(t *testing.T) {
 		for _, f := range []Filter{{IdempotencyKey: "2"}, {Tags: []string{"customer:1"}, Newest: true}} {
 			where, params, err := q.store.where(f)
 			check(t, err)
-			text := plan(t, q, `SELECT id FROM river_job WHERE `+where+f.next(0, idsAtOnce), params...)
+			text := plan(t, q, `SELECT id FROM river_job WHERE `+where+f.next(0, 1), params...)
 			if !q.store.sqlite && !strings.Contains(text, "river_job_metadata_index") {
 				t.Errorf("the plan is\n%s", text)
 			}

@@ -20,6 +20,7 @@ var OpenAI = Service{
 	Policy:     openaiPolicy,
 	RetryAfter: openaiDelay,
 	Limits:     awsretry.ReadLimits,
+	Cost:       openaiCost,
 	Peek:       peekAtStream(openaiEvent),
 	harmless:   posts("/completions", "/responses", "/embeddings", "/moderations"),
 }

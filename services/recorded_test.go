@@ -236,7 +236,8 @@ func (s Service) alsoSets() (set []string) {
 		{s.MaxAttempts > 0, fmt.Sprintf("`MaxAttempts: %d`", s.MaxAttempts)},
 		{s.MaxRetryAfter > 0, fmt.Sprintf("`MaxRetryAfter: %v`", s.MaxRetryAfter)},
 		{s.ShareRetryAfter, "`ShareRetryAfter`"},
-		{s.Limits != nil, "`RateLimit.Limits` in adaptive mode"},
+		{s.Limits != nil && s.Cost == nil, "`RateLimit.Limits` in adaptive mode"},
+		{s.Cost != nil, "`RateLimit.Limits` and `Cost` in adaptive mode"},
 		{s.IdempotencyKey != nil, "`IdempotencyKey`"},
 	} {
 		if field.isSet {

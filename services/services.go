@@ -38,7 +38,8 @@ type Service struct {
 	RetryAfter      func(resp *http.Response, body []byte) (time.Duration, bool)
 	MaxRetryAfter   time.Duration
 	ShareRetryAfter bool
-	Limits          func(*http.Response) []awsretry.Limit // RateLimit.Limits, in Adaptive mode
+	Limits          func(*http.Response) []awsretry.Limit         // RateLimit.Limits, in Adaptive mode
+	Cost            func(req *http.Request, limit string) float64 // RateLimit.Cost, in Adaptive mode
 	Partition       func(*http.Request) string
 	IdempotencyKey  func(*http.Request) string
 
@@ -67,13 +68,13 @@ type retryAfter = func(resp *http.Response, body []byte) (time.Duration, bool)
 // awsretry.DefaultPolicy.
 //
 // Apply must be called before t is used, once for each Transport. It does not matter
-// which fields are set before Apply, and which after it: s.Limits is used if Mode
-// is Adaptive at the first request. A second Apply makes t invalid.
+// which fields are set before Apply, and which after it: s.Limits and s.Cost are used
+// if Mode is Adaptive at the first request. A second Apply makes t invalid.
 func (s Service) Apply(t *awsretry.Transport) {
 	if reflect.ValueOf(s).IsZero() {
 		return
 	}
-	t.ApplyService(retrier.Seal{}, s.Policy, s.idempotentOnly(), s.Limits)
+	t.ApplyService(retrier.Seal{}, s.Policy, s.idempotentOnly(), s.Limits, s.Cost)
 	if t.Policy == nil {
 		t.Policy = s.idempotentOnly()
 	}

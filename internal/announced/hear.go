@@ -1,17 +1,13 @@
 package announced
 
 import (
-	"math"
 	"time"
+
+	"example.com/awsretry/internal/limitheaders"
 )
 
 // longestReset limits resets. Longer ones are ignored.
-const longestReset = 24 * time.Hour
-
-func (l Limit) valid() bool {
-	return l.Remaining >= 0 && !math.IsInf(l.Remaining, 0) && l.Quota >= 0 && !math.IsInf(l.Quota, 0) &&
-		(l.Remaining >= 1 || l.Reset <= longestReset) // otherwise it is wrong, or a quota of months
-}
+const longestReset = limitheaders.LongestReset
 
 // heard describes the response that carried an announcement.
 type heard struct {

@@ -26,18 +26,14 @@
 package announced
 
 import (
-	"iter"
 	"slices"
 	"time"
+
+	"example.com/awsretry/internal/limitheaders"
 )
 
 // A Limit is one of a service's limits, as announced by one response.
-type Limit struct {
-	Name             string        // "" if the response names none
-	Quota, Remaining float64       // in units; a Quota of 0 means unknown
-	Reset            time.Duration // until the quota is whole again; negative means unknown
-	Refills          bool          // the quota refills steadily, not all at once at the end of a window
-}
+type Limit = limitheaders.Limit
 
 const (
 	// maxLimits is how many limits a Ledger keeps. The services with the most limits
@@ -123,10 +119,20 @@ func (l *Ledger) Names() []string { return l.names }
 // Of returns the limits that apply to the request.
 func (l *Ledger) Of(r Request) Set { return l.routes.of(r.Route) }
 
+// Routing returns a number that changes when Of may return another set.
+func (l *Ledger) Routing(now time.Duration) int {
+	l.forget(now)
+	return l.routes.changes
+}
+
 // Take takes the cost of a request from its limits, if all of them have room for it
-// at now. Otherwise it returns the limits that hold the request back. The request
-// counts as in flight until Settle. sent is its send time, which is unique.
-func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Set) {
+// at now. The request counts as in flight until Settle. sent is its send time, which
+// is unique.
+//
+// Otherwise Take returns the limits that later requests must not take from before
+// this one, and how long it has to wait: the limits that hold it back, and those from
+// which it could no longer take in time if another request did first.
+func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Set, wait time.Duration) {
 	l.forget(now)
 	limits := l.Of(r)
 	var turns [maxLimits]turn
@@ -134,14 +140,23 @@ func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Se
 		if m.bit&limits == 0 {
 			continue
 		}
-		var wait time.Duration
-		if wait, turns[i] = m.wait(now, l.trip, 0, r.cost(m.name)); wait > 0 {
+		var d time.Duration
+		if d, turns[i] = m.wait(now, l.trip, 0, r.cost(m.name)); d > 0 {
 			m.held = now
 			held |= m.bit
+			wait = max(wait, d)
 		}
 	}
 	if held != 0 {
-		return 0, held
+		for i, m := range l.limits {
+			if m.bit&limits&^held == 0 || turns[i] != inTurn {
+				continue
+			}
+			if after, _ := m.wait(now, l.trip, m.cost.mean, r.cost(m.name)); after > wait {
+				held |= m.bit
+			}
+		}
+		return 0, held, wait
 	}
 	rec := record{Request: r, limits: limits}
 	for i, m := range l.limits {
@@ -150,37 +165,29 @@ func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Se
 			rec.first = rec.first || turns[i] != inTurn
 		}
 	}
-	return l.sent.add(now, rec), 0
+	return l.sent.add(now, rec), 0, 0
 }
 
-// Wait returns how long a request at the end of line has to wait. Responses may
-// lengthen or shorten the wait. When it is over, the caller must ask again.
-func (l *Ledger) Wait(now time.Duration, line iter.Seq[Request], r Request) (longest time.Duration) {
+// Wait returns how long a request that needs the limits has to wait after those
+// ahead. Responses may lengthen or shorten the wait. When it is over, the caller must
+// ask again.
+func (l *Ledger) Wait(now time.Duration, ahead []*Line, limits Set, r Request) (longest time.Duration) {
 	l.forget(now)
-	limits := l.Of(r)
 	for _, m := range l.limits {
-		if m.bit&limits != 0 {
-			wait, _ := m.wait(now, l.trip, m.costOfLine(line), r.cost(m.name))
-			longest = max(longest, wait)
+		if m.bit&limits == 0 {
+			continue
 		}
+		units := 0.0
+		for _, q := range ahead {
+			if m.bit&q.Limits != 0 {
+				units += q.costOf(m)
+			}
+		}
+		wait, _ := m.wait(now, l.trip, units, r.cost(m.name))
+		longest = max(longest, wait)
 	}
 	return longest
 }
-
-// costOfLine returns the total cost of the requests in a line.
-func (m *limit) costOfLine(line iter.Seq[Request]) (units float64) {
-	for r := range line {
-		if known := r.cost(m.name); known > 0 {
-			units += known
-		} else {
-			units += m.cost.mean
-		}
-	}
-	return units
-}
-
-// Nobody is an empty line.
-func Nobody(func(Request) bool) {}
 
 // Trip returns a time in which nearly every response comes: the mean response time
 // plus four times the mean deviation (RFC 6298). It is 0 before the first response.
@@ -291,7 +298,7 @@ func (l *Ledger) costOf(r *record, a Limit) float64 {
 // learn updates a limit with an announcement, and adds the limit if it is new. It
 // returns nil if it ignores the announcement.
 func (l *Ledger) learn(now time.Duration, a Limit, h heard) *limit {
-	if !a.valid() {
+	if !a.Valid() {
 		return nil
 	}
 	a.Quota, a.Remaining = min(a.Quota, mostUnits), min(a.Remaining, mostUnits)

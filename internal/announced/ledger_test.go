@@ -2,7 +2,6 @@ package announced
 
 import (
 	"math"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -34,9 +33,9 @@ func (y *story) request(costs []float64) Request {
 // send sends a request, which must not have to wait.
 func (y *story) send(costs ...float64) (sent time.Duration) {
 	y.Helper()
-	sent, held := y.Take(y.now, y.request(costs))
+	sent, held, _ := y.Take(y.now, y.request(costs))
 	if held != 0 {
-		y.Fatalf("at %v: refused; wait %v", y.now, y.Wait(y.now, Nobody, y.request(costs)))
+		y.Fatalf("at %v: refused; wait %v", y.now, y.wait(y.request(costs)))
 	}
 	return sent
 }
@@ -48,16 +47,19 @@ func (y *story) sendAt(now time.Duration) (sent time.Duration) {
 	return y.send()
 }
 
+// wait returns how long a request has to wait.
+func (y *story) wait(r Request) time.Duration { return y.Wait(y.now, nil, y.Of(r), r) }
+
 // waits checks how long a request has to wait, and that it cannot be sent before.
 func (y *story) waits(want time.Duration, costs ...float64) {
 	y.Helper()
-	if got := y.Wait(y.now, Nobody, y.request(costs)); got.Round(10*time.Millisecond) != want {
+	if got := y.wait(y.request(costs)); got.Round(10*time.Millisecond) != want {
 		y.Fatalf("at %v: wait %v, want %v", y.now, got, want)
 	}
 	if want == 0 {
 		return
 	}
-	if _, held := y.Take(y.now, y.request(costs)); held == 0 {
+	if _, held, _ := y.Take(y.now, y.request(costs)); held == 0 {
 		y.Fatalf("at %v: not held back", y.now)
 	}
 }
@@ -247,7 +249,7 @@ func TestStories(t *testing.T) {
 		{"a cost of more than the quota", .1, func(y *story) {
 			y.hear(y.send(), refill(50))
 			y.at(49 * s)
-			if _, held := y.Take(y.now, y.request([]float64{1e300})); held == 0 {
+			if _, held, _ := y.Take(y.now, y.request([]float64{1e300})); held == 0 {
 				y.Error("the reserve is not left")
 			}
 			y.at(70 * s)
@@ -287,7 +289,7 @@ func TestStories(t *testing.T) {
 		{"a resource holds back its own requests only", 0, func(y *story) {
 			core, audit := RouteOf("GET", "/orgs/a/repos"), RouteOf("GET", "/orgs/a/audit-log")
 			send := func(r Route) time.Duration {
-				sent, held := y.Take(y.now, Request{Route: r})
+				sent, held, _ := y.Take(y.now, Request{Route: r})
 				if held != 0 {
 					y.Fatalf("held back by %b", held)
 				}
@@ -296,13 +298,13 @@ func TestStories(t *testing.T) {
 			y.hear(send(core), called("core", of100(50, time.Hour)))
 			y.hear(send(audit), called("audit_log", of100(0, 50*s)))
 			y.hear(send(core), called("core", of100(49, time.Hour)))
-			if _, held := y.Take(y.now, Request{Route: audit}); held != y.limits[1].bit {
+			if _, held, _ := y.Take(y.now, Request{Route: audit}); held != y.limits[1].bit {
 				y.Errorf("held back by %b", held)
 			}
-			if wait := y.Wait(y.now, Nobody, Request{Route: RouteOf("GET", "/orgs/b/audit-log")}); wait.Round(s) != 51*s {
+			if wait := y.wait(Request{Route: RouteOf("GET", "/orgs/b/audit-log")}); wait.Round(s) != 51*s {
 				y.Errorf("the log of another organization waits %v", wait)
 			}
-			if wait := y.Wait(y.now, Nobody, Request{Route: RouteOf("GET", "/orgs/b/repos")}); wait != 0 {
+			if wait := y.wait(Request{Route: RouteOf("GET", "/orgs/b/repos")}); wait != 0 {
 				y.Errorf("the repositories of another organization wait %v", wait)
 			}
 			y.left(49, 0)
@@ -349,12 +351,12 @@ func TestStories(t *testing.T) {
 		}},
 		{"limits without a name, of two routes", 0, func(y *story) {
 			for quota, path := range map[float64]string{100: "/a", 200: "/b"} {
-				sent, _ := y.Take(y.now, Request{Route: RouteOf("GET", path)})
+				sent, _, _ := y.Take(y.now, Request{Route: RouteOf("GET", path)})
 				y.hear(sent, Limit{Quota: quota, Remaining: quota - 1, Reset: 60 * s})
 			}
-			sent, _ := y.Take(y.now, Request{Route: RouteOf("GET", "/a")})
+			sent, _, _ := y.Take(y.now, Request{Route: RouteOf("GET", "/a")})
 			y.hear(sent, of100(0, 60*s))
-			if wait := y.Wait(y.now, Nobody, Request{Route: RouteOf("GET", "/b")}); wait != 0 {
+			if wait := y.wait(Request{Route: RouteOf("GET", "/b")}); wait != 0 {
 				y.Errorf("the other route waits %v", wait)
 			}
 		}},
@@ -422,7 +424,7 @@ func TestStories(t *testing.T) {
 		}},
 		{"routes without end", 0, func(y *story) {
 			for i := range 3 * maxRoutes {
-				sent, _ := y.Take(y.now, Request{Route: Route{uint64(i), uint64(i)}})
+				sent, _, _ := y.Take(y.now, Request{Route: Route{uint64(i), uint64(i)}})
 				y.hear(sent, called(strings.Repeat("x", i/maxRoutes), of100(90, time.Hour)))
 			}
 			if r := &y.routes; len(r.limits) != maxRoutes || len(r.areas) != maxRoutes || r.of(Route{1, 1}) != 1 {
@@ -435,7 +437,7 @@ func TestStories(t *testing.T) {
 				for _, name := range names {
 					limits = append(limits, called(name, of100(90, time.Hour)))
 				}
-				sent, _ := y.Take(y.now, Request{Route: RouteOf("GET", path)})
+				sent, _, _ := y.Take(y.now, Request{Route: RouteOf("GET", path)})
 				y.hear(sent, limits...)
 			}
 			for path, want := range map[string]string{
@@ -598,29 +600,5 @@ func TestCost(t *testing.T) {
 	}
 	if c.mean != 1 || c.most != 1 || c.wantsPair() {
 		t.Errorf("an eighth took 1: %v, at most %v", c.mean, c.most)
-	}
-}
-
-// A 304, or a response from a cache, is free.
-func TestFree(t *testing.T) {
-	for _, tt := range []struct {
-		status      int
-		name, value string
-		want        bool
-	}{
-		{200, "Age", "0", false},
-		{200, "Age", "1", true},
-		{200, "Age", "x", false},
-		{200, "X-Cache", "MISS", false},
-		{200, "X-Cache", "Hit from cloudfront", true},
-		{200, "Cache-Status", "edge; hit; ttl=30", true},
-		{200, "X-Cache", "hit-for-pass", false},
-		{200, "Cache-Status", "edge; fwd=miss", false},
-		{304, "Age", "0", true},
-		{429, "Age", "0", false},
-	} {
-		if got := Free(tt.status, http.Header{tt.name: {tt.value}}); got != tt.want {
-			t.Errorf("%d, %s: %s: %v, want %v", tt.status, tt.name, tt.value, got, tt.want)
-		}
 	}
 }

@@ -46,6 +46,7 @@ type routes struct {
 	limits, areas map[uint64]Set
 	free          Set  // the limits that not all routes have
 	mixed         bool // not all routes have the same limits
+	changes       int  // how often the result of of may have changed
 }
 
 // of returns the limits that apply to a route: those that were announced to it or,
@@ -71,29 +72,42 @@ func (s *routes) note(r Route, limits, all Set) {
 	if s.limits == nil {
 		s.limits, s.areas = make(map[uint64]Set), make(map[uint64]Set)
 	}
-	s.free |= all &^ limits
-	s.mixed = s.mixed || s.free != 0
-	if ok || len(s.limits) < maxRoutes {
-		s.limits[r.exact] = old | limits
-	}
+	s.release(all &^ limits)
+	s.set(s.limits, r.exact, old|limits)
 	if common, ok := s.areas[r.area]; ok {
-		s.areas[r.area] = common & limits
-	} else if len(s.areas) < maxRoutes {
-		s.areas[r.area] = limits
+		limits &= common
+	}
+	s.set(s.areas, r.area, limits)
+}
+
+// set changes an element of limits or areas, or adds it if there is room.
+func (s *routes) set(sets map[uint64]Set, key uint64, limits Set) {
+	if old, ok := sets[key]; ok && old != limits || !ok && len(sets) < maxRoutes {
+		sets[key] = limits
+		s.changes++
+	}
+}
+
+// release makes limits apply only to the routes that announced them.
+func (s *routes) release(limits Set) {
+	if limits&^s.free != 0 {
+		s.free |= limits
+		s.mixed = true
+		s.changes++
 	}
 }
 
 // add adds a limit that no response has announced yet.
 func (s *routes) add(limit Set) {
 	if len(s.limits) > 0 {
-		s.free |= limit
-		s.mixed = true
+		s.release(limit)
 	}
 }
 
 // drop removes limits that are no longer kept.
 func (s *routes) drop(limits Set) {
 	s.free &^= limits
+	s.changes++
 	for _, sets := range []map[uint64]Set{s.limits, s.areas} {
 		for key := range sets {
 			if sets[key] &^= limits; sets[key] == 0 {

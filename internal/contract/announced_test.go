@@ -128,6 +128,46 @@ func TestLineForAnAnnouncedLimit(t *testing.T) {
 	})
 }
 
+// A limit of one route does not delay another one, whose retry is not refused for
+// it. ExpectedWait is that of the route that waits longest.
+func TestRoutesWaitForTheirOwnLimits(t *testing.T) {
+	names := func(status int, name string, left int) outcome {
+		return responds(status, "RateLimit", fmt.Sprintf("%q;r=%d;t=10", name, left), "RateLimit-Policy", fmt.Sprintf("%q;q=100;w=10", name))
+	}
+	for _, maxWait := range []time.Duration{0, 5 * time.Second} {
+		inBubble(t, fmt.Sprint(maxWait), func(t *testing.T) {
+			tr := reading(names(200, "b", 90), names(200, "a", 0), names(503, "b", 90), names(200, "b", 90), names(200, "a", 99))
+			tr.MaxAttempts, tr.Backoff, tr.RateLimit.MaxWait = 2, delayed(0), maxWait
+			get := func(path string) result {
+				req := httpfake.Request(t, t.Context(), "GET", nil)
+				req.URL.Path = path
+				return send(tr, req)
+			}
+			waiting := 0
+			check := func() {
+				t.Helper()
+				synctest.Wait()
+				s, _ := tr.State("service.example")
+				if wait := s.ExpectedWait.Round(time.Second); s.Waiting != waiting || wait != 11*time.Second {
+					t.Errorf("%d wait, and one more would wait %v; want %d and 11 s", s.Waiting, wait, waiting)
+				}
+			}
+			get("/b").want(t, 200, "", 0)
+			get("/a").want(t, 200, "", 0)
+			check()
+			for range 5 {
+				go get("/a")
+				if maxWait == 0 {
+					waiting++
+				}
+				check()
+			}
+			get("/b").want(t, 200, awsretry.StopSuccess, 0)
+			check()
+		})
+	}
+}
+
 // However a call ends, its requests are not in flight any more.
 func TestNothingStaysInFlight(t *testing.T) {
 	panicIfBad := func(req *http.Request) {
@@ -161,6 +201,18 @@ func TestNothingStaysInFlight(t *testing.T) {
 		{"Cost panics", ok, func(tr *transport) {
 			tr.RateLimit.Cost = func(req *http.Request, _ string) float64 { panicIfBad(req); return 1 }
 		}, 0},
+		{"Cost panics for a retry", busy, func(tr *transport) {
+			calls := 0
+			tr.RateLimit.Cost = func(req *http.Request, _ string) float64 {
+				if req.Method == "BAD" {
+					calls++
+				}
+				if calls > 1 {
+					panicIfBad(req)
+				}
+				return 1
+			}
+		}, 1},
 		{"Observe panics", ok, func(tr *transport) { tr.Observe = func(a awsretry.Attempt) { panicIfBad(a.Request) } }, 1},
 		{"no retry tokens", busy, func(tr *transport) { tr.MaxAttempts, tr.Quota.Capacity = 3, 1 }, 1},
 	} {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -154,8 +155,16 @@ func (p *Pacer) begins() {
 	}
 }
 
-// Line returns how many callers wait for a token, and how long a new one would
-// wait at the current rate.
+// ExpectedWait returns how long a new request would wait at the current rate.
+func (p *Pacer) ExpectedWait(req *http.Request) time.Duration {
+	if !p.TakesTokens() {
+		return 0
+	}
+	return p.bucket.ExpectedWait(1, p.Request(req))
+}
+
+// Line returns how many callers wait for a token, and how long a new one would wait
+// at the current rate, if its route were the one that waits longest.
 func (p *Pacer) Line() (waiting int, expected time.Duration) {
 	if !p.TakesTokens() {
 		return 0, 0

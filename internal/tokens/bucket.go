@@ -3,7 +3,6 @@
 package tokens
 
 import (
-	"container/list"
 	"math"
 	"sync"
 	"time"
@@ -32,9 +31,11 @@ type Bucket struct {
 	unpaced bool              // nobody waits for tokens
 	limits  *announced.Ledger // what callers wait for, too; nil: nothing
 
-	line   list.List   // of *waiter
-	queued float64     // total of the tokens that the line waits for
-	timer  *time.Timer // set for the next in line; nil while the line is empty
+	waiting int         // how many callers wait
+	joined  int         // how many callers have waited
+	queues  []*queue    // of those who wait, in the order in which their first ones came
+	routing int         // of the limits when the queues were made
+	timer   *time.Timer // set for the next in line; nil while the line is empty
 
 	// Unused while the line is empty.
 	due     time.Duration // when the timer is expected to run
@@ -85,7 +86,7 @@ func (b *Bucket) TakeNow(n float64, req announced.Request) (sent time.Duration, 
 func (b *Bucket) Limit(limits *announced.Ledger, paced bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.limits, b.unpaced = limits, !paced
+	b.limits, b.unpaced, b.routing = limits, !paced, -1
 }
 
 // Pace makes callers wait for tokens, as they do unless Limit was called.
@@ -142,23 +143,37 @@ func (b *Bucket) Tokens() float64 {
 }
 
 // Line returns how many callers wait, and how long a new caller would wait for n
-// tokens at the present rate, at most 146 years.
+// tokens at the present rate, at most 146 years, if its request were the one that
+// waits longest.
 func (b *Bucket) Line(n float64) (waiting int, expected time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.line.Len(), b.expectedWait(b.Now(), n, announced.Request{})
+	now := b.Now()
+	expected = b.waitAfter(now, n, nil, ^announced.Set(0), announced.Request{})
+	for _, q := range b.queues {
+		expected = max(expected, b.expectedWait(now, n, q.first().req))
+	}
+	return b.waiting, expected
+}
+
+// ExpectedWait returns how long a new caller would wait for n tokens at the present
+// rate, at most 146 years.
+func (b *Bucket) ExpectedWait(n float64, req announced.Request) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.expectedWait(b.Now(), n, req)
 }
 
 // take takes n tokens and reports true if there are enough and nobody waits.
 // take requires that b.mu is held.
 func (b *Bucket) take(now time.Duration, n float64, req announced.Request) (sent time.Duration, ok bool) {
 	tokens := b.tokensAt(now)
-	if !b.overtakes(req) || !b.unpaced && tokens < n-slack {
+	if b.waiting > 0 || !b.unpaced && tokens < n-slack {
 		return 0, false
 	}
 	if sent = now; b.limits != nil {
 		var held announced.Set
-		if sent, held = b.limits.Take(now, req); held != 0 {
+		if sent, held, _ = b.limits.Take(now, req); held != 0 {
 			return 0, false
 		}
 	}
@@ -225,25 +240,40 @@ func (b *Bucket) tokensAt(now time.Duration) float64 {
 		return b.tokens
 	}
 	limit := b.capacity
-	if b.line.Len() > 0 {
+	if b.waiting > 0 {
 		limit += b.rate * maxLate.Seconds()
 	}
 	return min(b.tokens+(now-b.at).Seconds()*b.rate, limit)
 }
 
 // expectedWait returns how long a caller that arrives at now would wait for n
-// tokens, after the line, at the present rate. expectedWait requires that b.mu is
-// held and does not mutate b.
+// tokens at the present rate, after those in line that nothing holds back but what
+// holds it back, too. expectedWait requires that b.mu is held and does not mutate b.
 func (b *Bucket) expectedWait(now time.Duration, n float64, req announced.Request) time.Duration {
-	expected := time.Duration(0)
-	if b.limits != nil {
-		expected = b.limits.Wait(now, b.before(req), req)
+	limits := b.limitsOf(req)
+	var ahead []*announced.Line
+	for _, q := range b.queues {
+		if q.Held&^limits == 0 {
+			ahead = append(ahead, &q.Line)
+			n += q.tokens
+		}
 	}
-	tokens, all := b.tokensAt(now)+slack, b.queued+n
-	if b.unpaced || all <= tokens || n <= tokens && b.overtakes(req) {
+	return b.waitAfter(now, n, ahead, limits, req)
+}
+
+// waitAfter returns how long a request waits for its limits, after those ahead, and
+// until there are n tokens. waitAfter requires that b.mu is held and does not mutate
+// b.
+func (b *Bucket) waitAfter(
+	now time.Duration, n float64, ahead []*announced.Line, limits announced.Set, req announced.Request,
+) (expected time.Duration) {
+	if b.limits != nil {
+		expected = b.limits.Wait(now, ahead, limits, req)
+	}
+	if b.unpaced || n <= b.tokensAt(now)+slack {
 		return expected
 	}
-	return max(expected, b.until(now, all))
+	return max(expected, b.until(now, n))
 }
 
 // until returns the time until there are n tokens. It requires that b.mu is held

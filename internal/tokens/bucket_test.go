@@ -125,7 +125,7 @@ func TestExpectedWaitHasBounds(t *testing.T) {
 		for _, n := range []float64{1e-9, 1, 1 << 62, math.MaxFloat64, math.Inf(1)} {
 			for _, now := range []time.Duration{math.MinInt64, 0, time.Second, clockEnd} {
 				b := newEmpty(rate, n)
-				b.queued = n
+				b.queues = []*queue{{tokens: n}}
 				if got := b.expectedWait(now, n, announced.Request{}); got < 0 || got > clockEnd {
 					t.Errorf("%v tokens at %v/s, at %v: %v", n, rate, now, got)
 				}

@@ -23,7 +23,13 @@ func newEmpty(rate, capacity float64) *Bucket {
 // available.
 func mustJoin(t testing.TB, b *Bucket, n float64) *waiter {
 	t.Helper()
-	w, _, ok := b.takeOrJoin(n, announced.Request{}, 0, false)
+	return mustJoinFor(t, b, n, announced.Request{})
+}
+
+// mustJoinFor is mustJoin for a request.
+func mustJoinFor(t testing.TB, b *Bucket, n float64, req announced.Request) *waiter {
+	t.Helper()
+	w, _, ok := b.takeOrJoin(n, req, 0, false)
 	if !ok || w == nil {
 		t.Fatalf("no place in line for %v tokens", n)
 	}
@@ -51,11 +57,10 @@ func newAnnouncing(rate, capacity float64, paced bool) announcing {
 	return a
 }
 
-// hear is a success that announces a limit, for the request that was sent at
-// sent.
-func (a announcing) hear(sent time.Duration, limit announced.Limit) {
+// hear is a success that announces limits, for the request that was sent at sent.
+func (a announcing) hear(sent time.Duration, limits ...announced.Limit) {
 	a.Locked(func(now time.Duration) {
-		a.ledger.Announce(now, sent, announced.Answer{Limits: []announced.Limit{limit}})
+		a.ledger.Announce(now, sent, announced.Answer{Limits: limits})
 		a.ledger.Settle(sent, true)
 	})
 }
@@ -80,8 +85,8 @@ func wantIdle(t testing.TB, b *Bucket) {
 	synctest.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.line.Len() > 0 || b.queued != 0 {
-		t.Errorf("%d are in line for %v tokens, want nobody", b.line.Len(), b.queued)
+	if b.waiting > 0 || len(b.queues) > 0 {
+		t.Errorf("%d are in line in %d queues, want nobody", b.waiting, len(b.queues))
 	}
 	if b.timer != nil {
 		t.Error("there is a timer, want none")

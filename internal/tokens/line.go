@@ -4,7 +4,7 @@ import (
 	"container/list"
 	"context"
 	"fmt"
-	"iter"
+	"slices"
 	"time"
 
 	"example.com/awsretry/internal/announced"
@@ -117,10 +117,21 @@ func (b *Bucket) giveUp(w *waiter) (expected time.Duration, gone bool) {
 type waiter struct {
 	n       float64
 	req     announced.Request
+	arrival int           // in the order of joining the line, from 1
 	sent    time.Duration // send time; written before granted is closed
-	place   *list.Element // guarded by the bucket's mutex
+	queue   *queue        // guarded by the bucket's mutex, with place
+	place   *list.Element
 	granted chan struct{} // closed when the waiter has its tokens, with the bucket's mutex held
 }
+
+// A queue is those in line who wait for the same limits.
+type queue struct {
+	announced.Line
+	waiters list.List // of *waiter, in the order of arrival; not empty
+	tokens  float64   // total of the tokens that they wait for
+}
+
+func (q *queue) first() *waiter { return q.waiters.Front().Value.(*waiter) }
 
 // takeOrJoin takes n tokens or takes the last place in line. If the expected
 // wait exceeds the limit, it does neither, and returns that wait and false.
@@ -136,13 +147,15 @@ func (b *Bucket) takeOrJoin(
 		return w, 0, true
 	}
 	if limited {
-		if expected = b.expectedWait(now, n, req); expected > limit {
+		if expected = b.expectedWait(now, n, req); expected > max(limit, 0) {
 			return nil, expected, false
 		}
 	}
 	b.advance(now)
-	w.place = b.line.PushBack(w)
-	b.queued += n
+	b.joined++
+	w.arrival = b.joined
+	b.waiting++
+	b.enqueue(w)
 	b.serve(now)
 	return w, expected, true
 }
@@ -167,82 +180,104 @@ func (b *Bucket) leave(w *waiter) {
 	b.tokens = min(b.tokens, b.capacity)
 }
 
+// limitsOf returns the limits that a request needs.
+// limitsOf requires that b.mu is held.
+func (b *Bucket) limitsOf(req announced.Request) announced.Set {
+	if b.limits == nil {
+		return 0
+	}
+	return b.limits.Of(req)
+}
+
+// enqueue adds w, which came last, to the queue of its limits.
+// enqueue requires that b.mu is held.
+func (b *Bucket) enqueue(w *waiter) {
+	limits := b.limitsOf(w.req)
+	i := slices.IndexFunc(b.queues, func(q *queue) bool { return q.Limits == limits })
+	if i < 0 {
+		i = len(b.queues)
+		b.queues = append(b.queues, &queue{Line: announced.Line{Limits: limits}})
+	}
+	w.queue = b.queues[i]
+	w.place = w.queue.waiters.PushBack(w)
+	w.queue.tokens += w.n
+	w.queue.Add(w.req)
+}
+
 // remove removes w from the line.
 // remove requires that b.mu is held.
 func (b *Bucket) remove(w *waiter) {
-	b.line.Remove(w.place)
-	b.queued -= w.n
-	if b.line.Len() == 0 {
-		b.queued = 0 // drops the rounding error
+	q := w.queue
+	q.waiters.Remove(w.place)
+	q.tokens -= w.n
+	q.Remove(w.req)
+	i := slices.Index(b.queues, q)
+	if q.waiters.Len() == 0 {
+		b.queues = slices.Delete(b.queues, i, i+1)
+	}
+	for ; i+1 < len(b.queues) && b.queues[i+1].first().arrival < b.queues[i].first().arrival; i++ {
+		b.queues[i], b.queues[i+1] = b.queues[i+1], b.queues[i]
+	}
+	if b.waiting--; b.waiting == 0 {
 		b.tokens = min(b.tokens, b.capacity)
 	}
 }
 
-// overtakes reports whether nobody in line waits for what a request needs.
-// overtakes requires that b.mu is held.
-func (b *Bucket) overtakes(req announced.Request) bool {
-	if b.line.Len() > 0 {
-		for range b.before(req) {
-			return false
+// regroup makes the queues anew if requests may need other limits than before.
+// regroup requires that b.mu is held.
+func (b *Bucket) regroup(now time.Duration) {
+	if b.waiting == 0 || b.limits == nil || b.routing == b.limits.Routing(now) {
+		return
+	}
+	b.routing = b.limits.Routing(now)
+	line := make([]*waiter, 0, b.waiting)
+	for _, q := range b.queues {
+		for e := q.waiters.Front(); e != nil; e = e.Next() {
+			line = append(line, e.Value.(*waiter))
 		}
 	}
-	return true
-}
-
-// before returns the requests in line that req must not overtake: with limits,
-// those that wait for one of its limits. before requires that b.mu is held.
-func (b *Bucket) before(req announced.Request) iter.Seq[announced.Request] {
-	return func(yield func(announced.Request) bool) {
-		limits := announced.Set(0)
-		if b.limits != nil {
-			limits = b.limits.Of(req)
-		}
-		for e := b.line.Front(); e != nil; e = e.Next() {
-			w := e.Value.(*waiter)
-			if b.limits != nil && b.limits.Of(w.req)&limits == 0 {
-				continue
-			}
-			if !yield(w.req) {
-				return
-			}
-		}
+	slices.SortFunc(line, func(v, w *waiter) int { return v.arrival - w.arrival })
+	b.queues = nil
+	for _, w := range line {
+		b.enqueue(w)
 	}
 }
 
-// serve wakes the callers at the front of the line whose tokens are available. It
-// wakes nobody else, so that a token costs the same however long the line is. A
-// caller that waits for a limit does not hold up others that do not need it. serve
-// requires that b.mu is held and that the tokens up to now have been added.
+// serve wakes the callers whose tokens are available and whom no limit holds back,
+// in the order of arrival. It wakes nobody else, so that a token costs the same
+// however long the line is. Nobody takes from a limit before a caller that came
+// earlier and waits for it. serve requires that b.mu is held and that the tokens up
+// to now have been added.
 func (b *Bucket) serve(now time.Duration) {
+	b.regroup(now)
 	wait, held := clockEnd, announced.Set(0)
 	b.awaited = 0
-	for e := b.line.Front(); e != nil && held != ^announced.Set(0); {
-		w := e.Value.(*waiter)
-		e = e.Next()
+	for i := 0; i < len(b.queues); {
+		q := b.queues[i]
+		w := q.first()
 		if !b.unpaced && b.tokens < w.n-slack {
 			if d := b.until(now, w.n); d < wait {
 				wait, b.awaited = d, w.n
 			}
 			break
 		}
-		if w.sent = now; b.limits != nil {
-			limits := b.limits.Of(w.req)
-			if limits&held != 0 {
-				held |= limits // later callers must not overtake w either
-				continue
-			}
-			var refused announced.Set
-			if w.sent, refused = b.limits.Take(now, w.req); refused != 0 {
-				wait = min(wait, b.limits.Wait(now, announced.Nobody, w.req))
-				held |= limits
-				continue
+		q.Held = q.Limits & held
+		if w.sent = now; q.Held == 0 && b.limits != nil {
+			var d time.Duration
+			if w.sent, q.Held, d = b.limits.Take(now, w.req); q.Held != 0 {
+				held |= q.Held
+				wait = min(wait, d)
 			}
 		}
+		if q.Held != 0 {
+			i++
+			continue
+		}
 		b.spend(now, w.n)
-		b.remove(w)
+		b.remove(w) // another queue, or the next one in q, is now at i
 		close(w.granted)
 	}
-	if b.line.Len() > 0 {
+	if b.waiting > 0 {
 		b.setTimer(now, wait)
 	} else if b.timer != nil {
 		b.timer.Stop()
@@ -266,7 +301,7 @@ func (b *Bucket) setTimer(now, wait time.Duration) {
 func (b *Bucket) fire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.line.Len() == 0 {
+	if b.waiting == 0 {
 		return
 	}
 	now := b.Now()

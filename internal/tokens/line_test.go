@@ -382,7 +382,7 @@ func TestExpectedWaitAfterKnownCosts(t *testing.T) {
 		sent, _ := b.TakeNow(1, costs(1))
 		b.hear(sent, announced.Limit{Name: "tokens", Quota: 1000, Remaining: 0, Reset: 100 * time.Second, Refills: true})
 		for _, units := range []float64{100, 300} { // at most ten are added in a second, of which .8 are used
-			mustJoin(t, b.Bucket, 1).req = costs(units)
+			mustJoinFor(t, b.Bucket, 1, costs(units))
 		}
 		b.mu.Lock()
 		wait := b.expectedWait(b.Now(), 1, costs(100))
@@ -424,4 +424,138 @@ func TestLimitOfAWaitForALedger(t *testing.T) {
 		}
 		wantIdle(t, b.Bucket)
 	})
+}
+
+func path(path string) announced.Request {
+	return announced.Request{Route: announced.RouteOf("GET", path)}
+}
+
+// A caller whose route turns out to have other limits no longer waits for those of
+// the line that it joined.
+func TestRoutesThatChangeInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newAnnouncing(0, 0, false)
+		ahead, _ := b.TakeNow(1, path("/b"))
+		sent, _ := b.TakeNow(1, path("/a"))
+		b.hear(sent, announced.Limit{Name: "a", Quota: 100, Reset: time.Minute})
+		var line []*waiter
+		for _, p := range []string{"/a", "/b", "/c", "/b"} {
+			line = append(line, mustJoinFor(t, b.Bucket, 1, path(p)))
+		}
+		if n, wait := b.Line(1); n != 4 || wait < time.Minute {
+			t.Errorf("%d wait, and a new caller %v", n, wait)
+		}
+		b.hear(ahead, announced.Limit{Name: "b", Quota: 100, Remaining: 90, Reset: time.Minute})
+		for i, want := range []bool{false, true, true, true} {
+			if got := line[i].isGranted(); got != want {
+				t.Errorf("caller %d: granted is %v", i, got)
+			}
+		}
+		b.leave(line[0])
+		wantIdle(t, b.Bucket)
+	})
+}
+
+// A new caller does not expect to wait after those whom another limit holds back,
+// neither for tokens nor for a limit in common.
+func TestExpectedWaitPastTheHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newAnnouncing(1, 10, true)
+		for _, r := range []struct {
+			path string
+			left float64
+		}{{"/b", 50}, {"/a", 0}} {
+			sent, _ := b.TakeNow(1, path(r.path))
+			common := announced.Limit{Name: "common", Quota: 100, Remaining: 40, Reset: time.Minute}
+			b.hear(sent, announced.Limit{Name: r.path, Quota: 100, Remaining: r.left, Reset: time.Minute}, common)
+		}
+		for range 30 {
+			mustJoinFor(t, b.Bucket, 1, path("/a"))
+		}
+		if wait := b.ExpectedWait(1, path("/b")); wait != 0 {
+			t.Errorf("the other route waits %v", wait)
+		}
+		if wait := b.ExpectedWait(1, path("/a")); wait < time.Minute {
+			t.Errorf("the route waits %v", wait)
+		}
+		if _, ok := b.TakeNow(1, path("/a")); ok {
+			t.Error("a request overtook the line")
+		}
+		if _, err := b.WaitFor(t.Context(), 1, path("/b"), 0, true); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Tokens go to callers in the order in which they came, whatever their limits.
+func TestRoutesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, q := newAnnouncing(1, 1, true), waittest.NewQueue()
+		line, want := []string{"/a", "/b", "/b", "/c", "/a", "/c", "/b", "/a"}, ends{}
+		for _, p := range []string{"/a", "/b", "/c"} {
+			sent, _ := b.TakeNow(1, path(p))
+			b.hear(sent, announced.Limit{Name: p, Quota: 100, Remaining: 90, Reset: time.Minute})
+			b.Put(1)
+		}
+		b.Take(1)
+		for id, p := range line {
+			q.Join(id, func() error { _, err := b.WaitFor(t.Context(), 1, path(p), 0, false); return err })
+			want = append(want, end(id, time.Duration(id+1)*time.Second, nil))
+		}
+		wantEnds(t, q, want...)
+		wantIdle(t, b.Bucket)
+	})
+}
+
+// A small request does not take what a large one of another route waits for.
+func TestLimitInCommonIsFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newAnnouncing(0, 0, false)
+		costs := func(p string, units float64) announced.Request {
+			r := costing("common", units)
+			r.Route = path(p).Route
+			return r
+		}
+		for _, p := range []string{"/a", "/b"} {
+			sent, _ := b.TakeNow(1, costs(p, 1))
+			b.hear(sent, announced.Limit{Name: p, Quota: 100, Remaining: 90, Reset: time.Minute},
+				announced.Limit{Name: "common", Quota: 1000, Remaining: 100, Reset: 90 * time.Second, Refills: true})
+		}
+		large, small := mustJoinFor(t, b.Bucket, 1, costs("/a", 300)), mustJoinFor(t, b.Bucket, 1, costs("/b", 90))
+		<-large.granted
+		synctest.Wait()
+		if small.isGranted() && small.sent < large.sent {
+			t.Errorf("sent after %v, before the large one after %v", small.sent, large.sent)
+		}
+		<-small.granted
+		wantIdle(t, b.Bucket)
+	})
+}
+
+// In each round, a caller joins a line of 20,000 whom limits hold back, and is
+// granted its token.
+func BenchmarkLongLine(b *testing.B) {
+	line, routes := newAnnouncing(0, 1, true), []string{"/a", "/b", "/c", "/d", "/e", "/f"}
+	for i, name := range routes {
+		line.Put(1)
+		sent, _ := line.TakeNow(1, path(name))
+		limit := announced.Limit{Name: name, Quota: 1e9, Reset: time.Hour}
+		if i == 0 {
+			limit.Remaining = 1e9
+		}
+		line.hear(sent, limit, announced.Limit{Name: "common", Quota: 1e9, Remaining: 1e9, Reset: time.Hour})
+	}
+	line.Put(1)
+	for i := range 20_000 {
+		if w, _, _ := line.takeOrJoin(1, path(routes[1+i%5]), 0, false); w.isGranted() {
+			b.Fatal("a caller does not wait")
+		}
+	}
+	for b.Loop() {
+		w, _, _ := line.takeOrJoin(1, path("/a"), 0, false)
+		for !w.isGranted() { // one who probes a limit goes first
+			line.Put(1)
+		}
+	}
+	line.timer.Stop()
 }

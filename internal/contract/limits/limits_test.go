@@ -103,7 +103,7 @@ var scenarios = []scenario{
 		processes: 1, callers: 64, perSecond: 10, want: goals{.005, .96, 0, 60 * second, 0}},
 	{name: "sliding, constant reset", quotas: []func() quota{inAnyMinute(600, true)}, announce: draft6,
 		processes: 1, callers: 64, perSecond: 10, want: goals{.005, .94, 0, 60 * second, 0}},
-	{name: "two policies", quotas: []func() quota{perWindow(20, 2*second), perWindow(300, minute)}, announce: twoPolicies,
+	{name: "two policies", quotas: []func() quota{perWindow(20, 2*second), perWindow(300, minute)}, announce: policies("burst", "long"),
 		processes: 1, callers: 32, perSecond: 5, want: goals{.005, .98, 0, 60 * second, 0}},
 
 	// What is unusual.

@@ -297,12 +297,14 @@ func openAI(a *answer) {
 	}
 }
 
-func twoPolicies(a *answer) {
-	for i, name := range []string{"burst", "long"} {
-		q := a.quotas[i]
-		left, reset := math.Floor(q.left(a.now)), math.Ceil(q.reset(a.now).Seconds())
-		a.header.Add("RateLimit", fmt.Sprintf("%q;r=%v;t=%v", name, left, reset))
-		a.header.Add("RateLimit-Policy", fmt.Sprintf("%q;q=%v;w=60", name, q.size()))
+// policies returns what announces the quotas under these names.
+func policies(names ...string) func(*answer) {
+	return func(a *answer) {
+		for i, q := range a.quotas {
+			left, reset := math.Floor(q.left(a.now)), math.Ceil(q.reset(a.now).Seconds())
+			a.header.Add("RateLimit", fmt.Sprintf("%q;r=%v;t=%v", names[i], left, reset))
+			a.header.Add("RateLimit-Policy", fmt.Sprintf("%q;q=%v;w=60", names[i], q.size()))
+		}
 	}
 }
 

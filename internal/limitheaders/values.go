@@ -1,4 +1,4 @@
-package announced
+package limitheaders
 
 import (
 	"strconv"
@@ -54,6 +54,21 @@ func nthText(value string, place int) string {
 		}
 	}
 	return strings.TrimSpace(text)
+}
+
+// quotaOf returns the quota at an index of a value or, if more remains than that, the
+// lowest other that is not exceeded, or 0.
+func quotaOf(value string, place int, remaining float64) (quota float64) {
+	if quota, _ = nth(value, place); quota >= remaining {
+		return quota
+	}
+	quota = 0
+	for place := range min(1+strings.Count(value, ","), 2*MostRead) {
+		if n, ok := nth(value, place); ok && n >= remaining && (quota == 0 || n < quota) {
+			quota = n
+		}
+	}
+	return quota
 }
 
 // least returns the lowest of the first MostRead numbers in a value, the window that

@@ -1,12 +1,18 @@
-package announced
+package limitheaders
 
 import (
 	"strings"
 	"time"
 )
 
-// appendNamed appends the limits that a value names, like those of Azure's resource
-// providers: a/b;107,a/c;587.
+// namesLimits reports whether a value names the limits that it announces, like those
+// of Azure's resource providers: a/b;107,a/c;587.
+func namesLimits(value string) bool {
+	name, _, ok := strings.Cut(value, ";")
+	return ok && strings.ContainsFunc(name, func(c rune) bool { return c < 0x80 && isLetter(byte(c)) })
+}
+
+// appendNamed appends the limits that a value names.
 func appendNamed(limits []Limit, value string) []Limit {
 	for text := range strings.SplitSeq(value, ",") {
 		name, left, _ := strings.Cut(text, ";")
@@ -33,13 +39,13 @@ func (g *group) appendUsed(limits []Limit, name string, now time.Time) []Limit {
 	return limits
 }
 
-// callLimit parses 32/40, which means that 32 of 40 units are used, as Shopify sends it.
-func callLimit(text string) Limit {
+// usedOf parses 32/40, which means that 32 of 40 units are used, as Shopify sends it.
+func usedOf(name, text string) Limit {
 	before, after, _ := strings.Cut(text, "/")
 	used, ok := number(before)
 	all, ok2 := number(after)
 	if !ok || !ok2 {
 		return invalid
 	}
-	return Limit{Quota: all, Remaining: all - used, Reset: -1}
+	return Limit{Name: name, Quota: all, Remaining: all - used, Reset: -1}
 }

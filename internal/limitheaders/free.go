@@ -1,4 +1,4 @@
-package announced
+package limitheaders
 
 import (
 	"net/http"
@@ -9,13 +9,13 @@ import (
 // Free reports whether a response shows that the service did not count its request:
 // a 304 (RFC 9110), or a response from a cache.
 func Free(status int, header http.Header) bool {
-	return status == http.StatusNotModified || FromCache(header)
+	return status == http.StatusNotModified || fromCache(header)
 }
 
-// FromCache reports whether a response came from a cache: its Age is above 0, or
+// fromCache reports whether a response came from a cache: its Age is above 0, or
 // a header names a hit. An Age of 0 does not count, because some caches send it with
 // a miss.
-func FromCache(header http.Header) bool {
+func fromCache(header http.Header) bool {
 	for _, value := range header["Age"] {
 		if age, ok := number(value); ok && age > 0 {
 			return true

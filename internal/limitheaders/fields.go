@@ -1,4 +1,4 @@
-package announced
+package limitheaders
 
 import "strings"
 
@@ -165,22 +165,28 @@ func (s *scanner) params(m *member) bool {
 		if !ok {
 			return false
 		}
-		switch key {
-		case "r":
-			m.r = value
-		case "t":
-			m.t = value
-		case "q":
-			m.q = value
-		case "w":
-			m.w = value
-		case "pk":
-			m.pk = value
-		case "qu":
-			m.qu = value
-		}
+		m.set(key, value)
 	}
 	return true
+}
+
+// set sets a parameter of a rate limit: in the words of the drafts, of draft 7, or of
+// Zendesk.
+func (m *member) set(key string, value item) {
+	switch key {
+	case "r", "remaining":
+		m.r = value
+	case "t", "reset", "resets":
+		m.t = value
+	case "q", "limit", "total":
+		m.q = value
+	case "w":
+		m.w = value
+	case "pk":
+		m.pk = value
+	case "qu":
+		m.qu = value
+	}
 }
 
 func (s *scanner) key() (string, bool) {

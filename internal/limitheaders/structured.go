@@ -1,11 +1,11 @@
-package announced
+package limitheaders
 
 import "cmp"
 
 // structured adds the limits in a RateLimit header, and completes them from
 // RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). From draft 8 on, both are
-// lists. In draft 7, RateLimit is a dictionary with one limit.
-func structured(limits []Limit, current, policy string) []Limit {
+// lists. Before, RateLimit is a dictionary with one limit. kind begins their names.
+func structured(limits []Limit, kind, current, policy string) []Limit {
 	if current == "" {
 		return limits
 	}
@@ -38,7 +38,7 @@ func structured(limits []Limit, current, policy string) []Limit {
 		if !m.isName() || m.qu.text == "concurrent-requests" {
 			continue
 		}
-		l.Name = m.name()
+		l.Name = join(kind, m.name())
 		if m.qu.text != "requests" {
 			l.Name = join(l.Name, m.qu.text)
 		}
@@ -46,7 +46,7 @@ func structured(limits []Limit, current, policy string) []Limit {
 		read = add(read, l)
 	}
 	if s.failed {
-		return add(limits, single(current))
+		return dictionary(limits, kind, current)
 	}
 	return read
 }
@@ -58,23 +58,33 @@ func (m *member) applies(limit *member) bool {
 		(m.pk.text == "" || limit.pk.text == "" || m.pk.text == limit.pk.text)
 }
 
-// single parses a dictionary with one limit.
-func single(field string) Limit {
-	l := Limit{Remaining: -1, Reset: -1}
+// dictionary adds the limits in a dictionary: one in all of its members, or one in
+// each that is a name with parameters, as Auth0 sends them.
+func dictionary(limits []Limit, kind, field string) []Limit {
+	read, all := limits, member{}
 	s := begin(field)
 	for m := (member{}); s.keyed(&m); {
-		switch n := m.number(); {
-		case n < 0: // not a valid number
-		case m.key == "limit":
-			l.Quota = n
-		case m.key == "remaining":
-			l.Remaining = n
-		case m.key == "reset":
-			l.Reset = inSeconds(n)
+		if m.isName() {
+			read = add(read, m.limit(join(kind, m.name())))
+			continue
 		}
+		all.set(m.key, m.item)
+		all.r, all.q, all.t = cmp.Or(all.r, m.r), cmp.Or(all.q, m.q), cmp.Or(all.t, m.t)
 	}
 	if s.failed {
-		return invalid
+		return limits
 	}
-	return l
+	return add(read, all.limit(kind))
+}
+
+// limit returns the limit in the parameters of a member.
+func (m *member) limit(name string) Limit {
+	return Limit{Name: name, Quota: max(m.q.number(), 0), Remaining: m.r.number(), Reset: inSeconds(m.t.number())}
+}
+
+// isDictionary reports whether a value begins with a key.
+func isDictionary(value string) bool {
+	s := begin(value)
+	_, ok := s.key()
+	return ok && s.next("=")
 }

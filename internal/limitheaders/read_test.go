@@ -1,7 +1,8 @@
-package awsretry_test
+package limitheaders
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"os"
@@ -11,20 +12,21 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"example.com/awsretry"
 )
 
-// A recording is a case of testdata/readlimits.txt.
+// A recording is a case of testdata/services.txt.
 type recording struct {
 	source string
 	header http.Header
 	limits []string
 }
 
+// read returns what Append does.
+func read(header http.Header) []Limit { return Append(make([]Limit, 0, MostRead), header, time.Now) }
+
 func recordings(t *testing.T) (all []recording) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/readlimits.txt")
+	text, err := os.ReadFile("testdata/services.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ func recordings(t *testing.T) (all []recording) {
 }
 
 // The clock of a recording without a date is at the beginning of a day.
-func TestReadLimitsOfServices(t *testing.T) {
+func TestAppendOfServices(t *testing.T) {
 	all := recordings(t)
 	synctest.Test(t, func(t *testing.T) { testRecordings(t, all) })
 }
@@ -55,7 +57,7 @@ func TestReadLimitsOfServices(t *testing.T) {
 func testRecordings(t *testing.T, all []recording) {
 	for _, r := range all {
 		var got []string
-		for _, l := range awsretry.ReadLimits(&http.Response{StatusCode: 200, Header: r.header}) {
+		for _, l := range read(r.header) {
 			reset, how := "none", "window"
 			if l.Reset != -1 {
 				reset = l.Reset.String()
@@ -71,8 +73,8 @@ func testRecordings(t *testing.T, all []recording) {
 	}
 }
 
-// What ReadLimits returns of X-RateLimit-Remaining, -Limit and -Reset.
-func TestReadLimitsIgnores(t *testing.T) {
+// What Append returns of X-RateLimit-Remaining, -Limit and -Reset.
+func TestAppendIgnores(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	synctest.Test(t, func(t *testing.T) { // 2000-01-01, Unix time 946684800
 		for _, c := range []struct {
@@ -100,6 +102,8 @@ func TestReadLimitsIgnores(t *testing.T) {
 			{"50%", "100%", "60", ""},
 			{"0", "0", "60", ""},
 			{"5", "0", "60", "5 of 0, 1m0s"},
+			{"11", "10", "60", "11 of 0, 1m0s"},
+			{"14", "1, 1;w=1, 900;w=9, 15;w=60", "60", "14 of 15, 1m0s"},
 			{"50, 0", "100, 10", "3600, 60", "0 of 10, 1m0s"},
 			{"50, , 7", "100", "3600, 60", "7 of 100, 1h0m0s"},
 			{"0, 0", "0, 0", "60", ""},
@@ -109,9 +113,9 @@ func TestReadLimitsIgnores(t *testing.T) {
 			{"3\x00", "10", "60", ""},
 		} {
 			got := ""
-			for _, l := range awsretry.ReadLimits(&http.Response{StatusCode: 200, Header: http.Header{
+			for _, l := range read(http.Header{
 				"X-Ratelimit-Remaining": {c.remaining}, "X-Ratelimit-Limit": {c.quota}, "X-Ratelimit-Reset": {c.reset},
-			}}) {
+			}) {
 				got += fmt.Sprintf("%v of %v, %v", l.Remaining, l.Quota, l.Reset)
 			}
 			if got != c.want {
@@ -121,7 +125,7 @@ func TestReadLimitsIgnores(t *testing.T) {
 	})
 }
 
-func TestReadLimitsOfOddHeaders(t *testing.T) {
+func TestAppendOfOddHeaders(t *testing.T) {
 	many, first := http.Header{}, ""
 	for i := range 1000 {
 		many.Set(fmt.Sprintf("X-RateLimit-Remaining-Kind%03d", i), "1")
@@ -131,54 +135,62 @@ func TestReadLimitsOfOddHeaders(t *testing.T) {
 	}
 	many.Set("RateLimit-Remaining", "5")
 	for _, c := range []struct {
-		status int
 		header http.Header
 		want   string
 	}{
-		{200, nil, ""},
-		{200, http.Header{"X-Ratelimit-Remaining": {}, "Ratelimit": {}, "Date": {}}, ""},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3", "4"}}, "=3"},
-		{200, http.Header{"X-Ratelimit-Remaining": {"4", "3"}}, "=3"},
-		{200, http.Header{"x-RATELIMIT-remaining": {"3"}, "X-Ratelimit-Remaining": {"4"}, "X-Rate-Limit-Remaining": {"5"}}, "=3"},
-		{200, http.Header{"Ratelimit-Remaining": {"5"}, "X-Ratelimit-Remaining": {"3"}}, "=3"},
-		{200, http.Header{"Ratelimit-Remaining": {"3"}, "X-Ratelimit-Remaining": {"5"}}, "=3"},
-		{200, http.Header{"RateLimit": {`"a";r=1`}, "Ratelimit": {`"b";r=1`}}, "a=1"},
-		{200, http.Header{"ratelimit": {`"a";r=1`, `"b";r=2`}}, "a=1 b=2"},
-		{200, http.Header{"Ratelimit": {`"a";r=0`}, "Ratelimit-Policy": {`"a";q=9;w=86401`}}, ""},
-		{200, http.Header{"Ratelimit": {`"a";r=0`}, "Ratelimit-Policy": {`"a";q=9;w=86401, "b`}}, "a=0"},
-		{200, http.Header{"Ratelimit": {`remaining=1, reset=5`}}, "=1"},
-		{200, http.Header{"Ratelimit": {`"a";r=1, "a";r=0, 7;r=1, ("b");r=1`}}, "a=0"},
-		{200, http.Header{"Ratelimit": {`"a";r=1, "b`}, "X-Ratelimit-Remaining": {"3"}}, "=3"},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "Age": {"0"}}, "=3"},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "Age": {"1"}}, ""},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Cache": {"MISS, HIT"}}, ""},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Cache": {"TCP_HIT from a"}}, ""},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Cache": {"MISS from white-list"}}, "=3"},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "Cache-Status": {`ExampleCache; hit; ttl=30`}}, ""},
-		{200, http.Header{"X-Ratelimit-Remaining": {"3"}, "Cache-Status": {`ExampleCache; fwd=miss`}}, "=3"},
-		{304, http.Header{"X-Ratelimit-Remaining": {"3"}}, "=3"},
-		{429, http.Header{"X-Ratelimit-Remaining": {"0"}}, "=0"},
-		{200, http.Header{"X-Shopify-Shop-Api-Call-Limit": {"41/40"}}, ""},
-		{200, http.Header{"X-Ratelimit-Remaining-": {"3"}, "X-Ratelimit-Remainings": {"3"}, "Ratelimitx": {"3"}}, ""},
-		{200, many, "=5" + first},
+		{nil, ""},
+		{http.Header{"X-Ratelimit-Remaining": {}, "Ratelimit": {}, "Date": {}}, ""},
+		{http.Header{"X-Ratelimit-Remaining": {"3", "4"}}, "=3"},
+		{http.Header{"X-Ratelimit-Remaining": {"4", "3"}}, "=3"},
+		{http.Header{"x-RATELIMIT-remaining": {"3"}, "X-Ratelimit-Remaining": {"4"}, "X-Rate-Limit-Remaining": {"5"}}, "=3"},
+		{http.Header{"Ratelimit-Remaining": {"5"}, "X-Ratelimit-Remaining": {"3"}}, "=3"},
+		{http.Header{"Ratelimit-Remaining": {"3"}, "X-Ratelimit-Remaining": {"5"}}, "=3"},
+		{http.Header{"RateLimit": {`"a";r=1`}, "Ratelimit": {`"b";r=1`}}, "a=1"},
+		{http.Header{"ratelimit": {`"a";r=1`, `"b";r=2`}}, "a=1 b=2"},
+		{http.Header{"Ratelimit": {`"a";r=0`}, "Ratelimit-Policy": {`"a";q=9;w=86401`}}, ""},
+		{http.Header{"Ratelimit": {`"a";r=0`}, "Ratelimit-Policy": {`"a";q=9;w=86401, "b`}}, "a=0"},
+		{http.Header{"Ratelimit": {`remaining=1, reset=5`}}, "=1"},
+		{http.Header{"Ratelimit": {`"a";r=1, "a";r=0, 7;r=1, ("b");r=1`}}, "a=0"},
+		{http.Header{"Ratelimit": {`"a";r=1, "b`}, "X-Ratelimit-Remaining": {"3"}}, "=3"},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "Age": {"0"}}, "=3"},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "Age": {"1"}}, ""},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Cache": {"MISS, HIT"}}, ""},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Cache": {"TCP_HIT from a"}}, ""},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "X-Cache": {"MISS from white-list"}}, "=3"},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "Cache-Status": {`ExampleCache; hit; ttl=30`}}, ""},
+		{http.Header{"X-Ratelimit-Remaining": {"3"}, "Cache-Status": {`ExampleCache; fwd=miss`}}, "=3"},
+		{http.Header{"X-Ratelimit-Remaining": {"0"}}, "=0"},
+		{http.Header{"X-Shopify-Shop-Api-Call-Limit": {"41/40"}}, ""},
+		{http.Header{"X-Ratelimit-Remaining-": {"3"}, "X-Ratelimit-Remainings": {"3"}, "Ratelimitx": {"3"}}, ""},
+		{http.Header{"X-Ratelimit-Resource-Remaining-Tokens": {"3"}}, "resource-tokens=3"},
+		{many, "=5" + first},
 	} {
 		for range 20 { // orders of the map
 			var got []string
-			for _, l := range awsretry.ReadLimits(&http.Response{StatusCode: c.status, Header: c.header}) {
+			for _, l := range read(c.header) {
 				got = append(got, fmt.Sprintf("%s=%v", l.Name, l.Remaining))
 			}
 			if text := strings.Join(got, " "); text != c.want {
-				t.Fatalf("%d, %v: %q, want %q", c.status, c.header, text, c.want)
+				t.Fatalf("%v: %q, want %q", c.header, text, c.want)
 			}
 		}
 	}
-	if awsretry.ReadLimits(nil) != nil {
-		t.Error("limits of no response")
+}
+
+// A reset is that of all limits only if it is not that of one.
+func TestSharedReset(t *testing.T) {
+	header := http.Header{"X-Ratelimit-Reset": {"60"}, "X-Ratelimit-Remaining-Tokens": {"7"}}
+	for _, want := range []time.Duration{time.Minute, -1} {
+		limits := read(header)
+		if last := limits[len(limits)-1]; last.Name != "tokens" || last.Reset != want {
+			t.Errorf("%v: %+v, want %v", header, last, want)
+		}
+		header.Set("X-RateLimit-Remaining", "3")
 	}
 }
 
 // Whatever the header, the numbers stay in bounds, and there are not many.
-func FuzzReadLimits(f *testing.F) {
+func FuzzAppend(f *testing.F) {
 	f.Add("X-RateLimit-Remaining", "5", "X-RateLimit-Reset", "1e300")
 	f.Add("RateLimit", `"a";r=1;t=5;pk=:YQ==:`, "RateLimit-Policy", `"a";q=9;w=60;qu="content-bytes"`)
 	f.Add("RateLimit", "limit=10, remaining=5, reset=5", "RateLimit-Remaining", "5;w=60, 3;w=5")
@@ -187,8 +199,8 @@ func FuzzReadLimits(f *testing.F) {
 	f.Add("X-RateLimit-Global-Remaining", "1", "X-RateLimit-Reset", "2000-01-01T00:00Z")
 	f.Fuzz(func(t *testing.T, key1, value1, key2, value2 string) {
 		header := http.Header{key1: strings.Split(value1, "\n"), key2: strings.Split(value2, "\n")} // not made canonical
-		limits := awsretry.ReadLimits(&http.Response{StatusCode: 200, Header: header})
-		if len(limits) > 8 || limits != nil && len(limits) == 0 {
+		limits := read(header)
+		if len(limits) > MostRead {
 			t.Errorf("%d limits", len(limits))
 		}
 		for _, l := range limits {
@@ -200,18 +212,14 @@ func FuzzReadLimits(f *testing.F) {
 	})
 }
 
-// The names of the headers of other services are put in lower case, and some names
-// of limits are joined.
-func TestReadLimitsAllocatesTheResult(t *testing.T) {
-	usual := regexp.MustCompile(`^(draft-|GitHub|Okta|OpenAI, (Rate|openai)|Groq|Anthropic, (Rate|request|anthropics)|Heroku)`)
+// Only joined texts and failed parses are allocated, once the names are known.
+func TestAppendDoesNotAllocate(t *testing.T) {
+	odd := regexp.MustCompile("JavaScript|date without seconds|left out if|negative")
 	for _, r := range recordings(t) {
-		joined := len(r.header["Ratelimit-Policy"]) > 1 ||
+		joined := odd.MatchString(r.source) || slices.ContainsFunc(slices.Collect(maps.Values(r.header)), func(v []string) bool { return len(v) > 1 }) ||
 			slices.ContainsFunc(r.limits, func(l string) bool { return strings.Contains(l, "/") })
-		if joined || !usual.MatchString(r.source) {
-			continue
-		}
-		resp := &http.Response{StatusCode: 200, Header: r.header}
-		if got := testing.AllocsPerRun(100, func() { awsretry.ReadLimits(resp) }); got > float64(min(len(r.limits), 1)) {
+		var limits [MostRead]Limit
+		if got := testing.AllocsPerRun(100, func() { Append(limits[:0], r.header, time.Now) }); got > 0 && !joined {
 			t.Errorf("%s: %v allocations", r.source, got)
 		}
 	}

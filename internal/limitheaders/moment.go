@@ -1,4 +1,4 @@
-package announced
+package limitheaders
 
 import (
 	"net/http"
@@ -38,9 +38,6 @@ func moment(text string, now func() time.Time) (reset time.Duration, isDuration 
 
 // parseDate parses a date in the format of HTTP, RFC 3339 or JavaScript.
 func parseDate(text string) (at time.Time, ok bool) {
-	if at, ok := parseHTTPDate(text); ok {
-		return at, true
-	}
 	if len(text) < len("2006-01-02") {
 		return at, false
 	}
@@ -64,37 +61,6 @@ func parseDate(text string) (at time.Time, ok bool) {
 	text, _, _ = strings.Cut(text, " (") // Tue Nov 24 2026 13:00:00 GMT+0000 (Coordinated Universal Time)
 	at, err := time.Parse("Mon Jan _2 2006 15:04:05 GMT-0700", text)
 	return at, err == nil
-}
-
-const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
-
-// parseHTTPDate parses the preferred format of an HTTP date, Mon, 02 Jan 2006
-// 15:04:05 GMT. It is faster than http.ParseTime.
-func parseHTTPDate(text string) (at time.Time, ok bool) {
-	if len(text) != len(http.TimeFormat) || text[3:5] != ", " || text[7] != ' ' || text[11] != ' ' || text[16] != ' ' ||
-		text[19] != ':' || text[22] != ':' || text[25:] != " GMT" {
-		return at, false
-	}
-	month := strings.Index(months, text[8:11])
-	day, year := digits(text[5:7]), digits(text[12:16])
-	hour, minute, second := digits(text[17:19]), digits(text[20:22]), digits(text[23:25])
-	if month < 0 || month%3 != 0 || day < 1 || day > 31 || year < 1 || hour < 0 || hour > 23 ||
-		minute < 0 || minute > 59 || second < 0 || second > 59 {
-		return at, false
-	}
-	at = time.Date(year, time.Month(month/3+1), day, hour, minute, second, 0, time.UTC)
-	return at, at.Day() == day
-}
-
-// digits returns the value of a string of digits, or -1 if it has other characters.
-func digits(text string) (n int) {
-	for i := range len(text) {
-		if !isDigit(text[i]) {
-			return -1
-		}
-		n = 10*n + int(text[i]-'0')
-	}
-	return n
 }
 
 // longest is the longest reset that is parsed, 100 years. Longer ones are capped.
