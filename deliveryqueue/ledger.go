@@ -19,21 +19,22 @@ import (
 //     eleventh if more than ten endpoints were used lately. It does not have more than
 //     could still begin.
 //   - The next attempt is alternately for the endpoint whose deliveries have waited
-//     least, so that one that has no backlog does not wait for many that do, and for
-//     the one with the fewest attempts in progress that had none for longest.
+//     least, so that one that has no backlog does not wait for many that do, unless it
+//     is slow or has an eighth of the workers; and for the one with the fewest attempts
+//     in progress that had none for longest.
 //
 // So an endpoint that is slow, now and then or always, delays the others by at most
 // quickly, unless as many attempts hang as there may be. Each process considers only
 // its own attempts.
 type ledger struct {
 	workers, total int // attempts that are quick so far, and all in progress, at most
-	kept           int // of total, for endpoints that are known to be quick
+	kept           int // of each, for other endpoints than those of the next class
 	perEndpoint    int // 0: no limit
 
 	mu       sync.Mutex
 	attempts map[int64]running // in progress, by job
 	begun    int               // all attempts
-	recent   map[bool]bool     // the last one was for the endpoint that has waited least; by whether that is quick
+	recent   [classes]bool     // the last one was for the endpoint of this class whose deliveries have waited least
 	accounts map[string]*account
 	full     bool // there was no room for a delivery that is due
 
@@ -68,6 +69,7 @@ const (
 	hogs    = 10                     // endpoints whose attempts may hang while others can begin
 	lately  = 10 * time.Minute       // for which an account is kept
 	ofLast  = 16                     // attempts of which an account has the mean
+	part    = 8                      // of the workers, which an endpoint may have because its deliveries have waited least
 )
 
 func newLedger(c Config) *ledger {
@@ -76,16 +78,29 @@ func newLedger(c Config) *ledger {
 		attempts:  make(map[int64]running),
 		accounts:  make(map[string]*account),
 		successes: make(map[string]int64),
-		recent:    make(map[bool]bool),
 	}
 }
 
 // sockets returns how many attempts may be in progress.
 func (c Config) sockets() int { return min(c.Workers+extra, maxWorkers) }
 
-func (a *account) isQuick() bool { return a.known && a.mean < quickly }
+// The classes of endpoints.
+const (
+	isQuick = iota
+	isNew
+	isSlow
+	classes
+)
 
-func (a *account) isSlow() bool { return a.known && a.mean >= quickly }
+func (a *account) class() int {
+	switch {
+	case !a.known:
+		return isNew
+	case a.mean < quickly:
+		return isQuick
+	}
+	return isSlow
+}
 
 // note records what an attempt takes, up to now or in all. noted is what was recorded
 // of it before.
@@ -129,7 +144,7 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.full = false
-	all, others, slow, next := l.rooms(now)
+	rooms, next := l.rooms(now)
 	own := make([]account, len(candidates))
 	for i := range candidates {
 		candidates[i].N = 0
@@ -148,21 +163,17 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 			if c.N == c.turns {
 				continue
 			}
-			room := all
-			if !a.isQuick() {
-				room = room.and(others)
-			}
-			if a.isSlow() {
-				room = room.and(slow)
-			}
-			if room.workers <= 0 || room.attempts <= 0 || a.attempts >= max(1, min(most, all.attempts-l.kept)) {
+			if !rooms.has(a.class()) || a.attempts >= max(1, min(most, rooms[isQuick].attempts-l.kept)) {
 				l.full = true
 				continue
 			}
 			if pick < 0 || cmp.Or(cmp.Compare(a.attempts, own[pick].attempts), cmp.Compare(a.turn, own[pick].turn)) < 0 {
 				pick = i
 			}
-			if c.N == 0 && (newest < 0 || c.waited < candidates[newest].waited) {
+			if c.N > 0 || a.class() == isSlow || a.attempts > l.workers/part {
+				continue
+			}
+			if newest < 0 || cmp.Or(cmp.Compare(c.waited, candidates[newest].waited), cmp.Compare(a.turn, own[newest].turn)) < 0 {
 				newest = i
 			}
 		}
@@ -170,20 +181,14 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 			break
 		}
 		if newest >= 0 {
-			quick := own[newest].isQuick()
-			if l.recent[quick] = !l.recent[quick]; l.recent[quick] {
+			recent := &l.recent[own[newest].class()]
+			if *recent = !*recent; *recent {
 				pick = newest
 			}
 		}
 		candidates[pick].N++
 		own[pick].attempts++
-		all.take(1, true)
-		if !own[pick].isQuick() {
-			others.take(1, true)
-		}
-		if own[pick].isSlow() {
-			slow.take(1, true)
-		}
+		rooms.take(own[pick].class(), 1, true)
 	}
 	for _, c := range candidates {
 		if c.N > 0 {
@@ -196,30 +201,34 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 	return chosen, next
 }
 
-// A room is how many attempts may begin.
-type room struct {
-	workers  int
-	attempts int // in progress
+// rooms has how many attempts may begin, for the endpoints of each class and those of
+// the classes after it together.
+type rooms [classes]struct{ workers, attempts int }
+
+func (r *rooms) has(class int) bool {
+	for _, room := range r[:class+1] {
+		if room.workers <= 0 || room.attempts <= 0 {
+			return false
+		}
+	}
+	return true
 }
 
-func (r room) and(other room) room {
-	return room{min(r.workers, other.workers), min(r.attempts, other.attempts)}
-}
-
-func (r *room) take(n int, working bool) {
-	r.attempts -= n
-	if working {
-		r.workers -= n
+func (r *rooms) take(class, n int, working bool) {
+	for i := range r[:class+1] {
+		r[i].attempts -= n
+		if working {
+			r[i].workers -= n
+		}
 	}
 }
 
-// rooms returns the room for all endpoints, that for those that are not quick, that
-// for those that are slow, and when there will be another worker. It records what the
+// rooms returns the rooms, and when there will be another worker. It records what the
 // attempts in progress take.
-func (l *ledger) rooms(now time.Time) (all, others, slow room, next time.Time) {
-	all = room{l.workers, l.total}
-	others = room{max(l.workers-l.kept, 1), l.total - l.kept}
-	slow = room{max(l.workers-2*l.kept, 1), l.total - l.kept}
+func (l *ledger) rooms(now time.Time) (all rooms, next time.Time) {
+	for class := range all {
+		all[class].workers, all[class].attempts = max(l.workers-class*l.kept, 1), l.total-min(class, 1)*l.kept
+	}
 	for job, r := range l.attempts {
 		if age := now.Sub(r.began); !r.ended && !r.working(now) {
 			l.accounts[r.endpoint].note(age, r.noted)
@@ -228,19 +237,13 @@ func (l *ledger) rooms(now time.Time) (all, others, slow room, next time.Time) {
 		}
 	}
 	for _, r := range l.attempts {
-		working, a := r.working(now), l.accounts[r.endpoint]
+		working := r.working(now)
 		if end := r.began.Add(quickly); working && (next.IsZero() || end.Before(next)) {
 			next = end
 		}
-		all.take(r.n, working)
-		if !a.isQuick() {
-			others.take(r.n, working)
-		}
-		if a.isSlow() {
-			slow.take(r.n, working)
-		}
+		all.take(l.accounts[r.endpoint].class(), r.n, working)
 	}
-	return all, others, slow, next
+	return all, next
 }
 
 // enter records that an attempt begins.

@@ -213,7 +213,7 @@ func TestSlowBesideQuick(t *testing.T) {
 				for _, e := range parties[0] {
 					tries = append(tries, e.tries)
 				}
-				if least, most := slices.Min(tries), slices.Max(tries); how(s.r, 0) >= 2*time.Second && least*5 < most {
+				if least, most := slices.Min(tries), slices.Max(tries); least*4 < most {
 					t.Errorf("%d workers, %d take %s: %v attempts", config.Workers, n, name, tries)
 				}
 			}
@@ -231,8 +231,12 @@ func TestManyBesideOne(t *testing.T) {
 	if late := s.lateness(parties[1]); len(late) < 80 || late[len(late)-1] > 5*quick {
 		t.Errorf("of %d deliveries, the last one is %v late", len(late), late[len(late)-1])
 	}
-	if s.jobs < 800 {
-		t.Errorf("%d attempts", s.jobs)
+	tried := 0
+	for _, e := range parties[0] {
+		tried += min(e.tries, 1)
+	}
+	if tried < 450 {
+		t.Errorf("%d attempts are for %d endpoints", s.jobs, tried)
 	}
 }
 
@@ -400,12 +404,12 @@ func TestAttemptsOfAJobOverlap(t *testing.T) {
 	l.enter(1, "a", health{}, now)
 	l.enter(1, "a", health{}, now)
 	l.leave(1, now)
-	if all, _, _, _ := l.rooms(now); all.attempts != l.total-1 || l.accounts["a"].attempts != 1 {
+	if all, _ := l.rooms(now); all[isQuick].attempts != l.total-1 || l.accounts["a"].attempts != 1 {
 		t.Errorf("room for %+v, of %+v", all, l.accounts["a"])
 	}
 	l.leave(1, now)
 	l.leave(1, now) // River also reports a panic of the worker
-	if all, _, _, _ := l.rooms(now); all.attempts != l.total || l.accounts["a"].attempts != 0 || len(l.attempts) != 0 {
+	if all, _ := l.rooms(now); all[isQuick].attempts != l.total || l.accounts["a"].attempts != 0 || len(l.attempts) != 0 {
 		t.Errorf("afterward room for %+v, of %+v", all, l.accounts["a"])
 	}
 }
