@@ -262,7 +262,7 @@ func TestOutageIsLogged(t *testing.T) {
 			t.Errorf("the outage is logged %d times", n)
 		}
 		execute(t, q.store.db, `ALTER TABLE away RENAME TO river_job`)
-		time.Sleep(2 * step)
+		time.Sleep(3 * step)
 		if !strings.Contains(log.String(), "the store is back") {
 			t.Error("the end of it is not logged")
 		}

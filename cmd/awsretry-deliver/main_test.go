@@ -18,7 +18,7 @@ func TestJSON(t *testing.T) {
 	}
 	denied := clitest.Reply{Status: 403, Header: map[string]string{"X-Amzn-Errortype": "Denied"}}
 	for _, reply := range []clitest.Reply{clitest.Closed, denied} {
-		run("enqueue", "--allow-private", "--db", db, "--policy", policy, clitest.Start(t, reply).URL)
+		run("enqueue", "--allow-private", "--db", db, "--tag", "a", "--policy", policy, clitest.Start(t, reply).URL)
 	}
 	waiting := run("list", "--db", db, "--json")
 	worked := run("work", "--allow-private", "--db", db, "--json", "--until-empty")
