@@ -134,6 +134,14 @@ sdk-newest: ## The tests of awssdk with the AWS SDK that it requires and the new
 			go test ./...); \
 	done
 
+RIVER := github.com/riverqueue/river
+river-newest: ## The tests of deliveryqueue with the newest River, which is downloaded; no file of the checkout changes
+	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; cp deliveryqueue/go.mod "$$copy/river.mod"; cp deliveryqueue/go.sum "$$copy/river.sum"; \
+	cd deliveryqueue; export GOFLAGS="-modfile=$$copy/river.mod"; \
+	{ go mod edit -replace example.com/awsretry=$(CURDIR) && \
+		go get $$(awk '$$1 ~ "^$(RIVER)" && !/indirect/ {print $$1 "@latest"}' go.mod) && go mod tidy; } 2>"$$copy/log" || { cat "$$copy/log"; exit 1; }; \
+	echo "== go test deliveryqueue with $$(go list -m $(RIVER))"; go test -vet=off .
+
 format:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 
@@ -231,4 +239,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check adversaries later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet mutate api api-check vuln cover bench interop pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff
+.PHONY: help demo test check adversaries later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest river-newest lint format $(LINTS) crossvet mutate api api-check vuln cover bench interop pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff
