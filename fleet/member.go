@@ -389,7 +389,7 @@ func (m *member) fail(err error) {
 	if m.failing {
 		m.unsent = protocol.Sums{}
 	}
-	if m.failed++; m.failed == 1 && !m.joined() {
+	if m.failed++; m.failed == 1 && m.until.IsZero() {
 		m.begin(m.fleet.rateWithoutStore())
 	}
 	if time.Since(m.lastAt) > m.fleet.config.Lease {
