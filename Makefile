@@ -63,7 +63,8 @@ check: needs-check ## All else that CI runs: long tests and those of SDKs, race 
 
 adversaries: ## The laws in random worlds with a new seed, which is printed, or with SEED=...
 	@seed=$(or $(SEED),$$RANDOM$$RANDOM); echo "== adversaries with WORLDS_SEED=$$seed"; export WORLDS_SEED=$$seed; \
-	go test -count=1 -vet=off ./internal/contract/laws; cd bench && go test -count=1 -vet=off -run '^TestLaw' ./retryablehttp
+	go test -count=1 -vet=off ./internal/contract/laws && (cd fleet && go test -count=1 -vet=off -run '^TestWorlds$$' .) && \
+	cd bench && go test -count=1 -vet=off -run '^TestLaw' ./retryablehttp
 
 lint: format $(LINTS) api-check ## Of these only formatting, linters and API listing
 
