@@ -163,7 +163,8 @@ type Attempt struct {
 	Body []byte
 
 	// Code is the AWS error code in the response, or "". It is also found in
-	// a body that is compressed with gzip or deflate. If no retry can follow,
+	// a body that is compressed with gzip or deflate. It is UnknownError if
+	// Amazon S3 sent an error without a code with status 200. If no retry can follow,
 	// because of MaxAttempts 1, WithoutRetry, an outer loop or a one-shot request
 	// body of which too much was sent, only the headers are searched: the
 	// response body is not read before the caller has it. In [Adaptive] mode a
@@ -252,7 +253,10 @@ func sdkClass(a *Attempt) Class {
 		return class
 	}
 	if a.Response.StatusCode < 400 && a.Code != "" {
-		return Permanent // an error in the body of a 200 response of Amazon S3
+		if a.Request != nil && awsproto.MayHideError(a.Request) {
+			return Transient // the SDKs treat a 200 of Amazon S3 that has an error as a 500
+		}
+		return Permanent
 	}
 	return statusClass(a.Response.StatusCode)
 }
