@@ -20,7 +20,12 @@ type Mode string
 const (
 	Standard Mode = "standard" // a retry token bucket and jittered exponential backoff
 	Adaptive Mode = "adaptive" // Standard, and a rate limiter that delays first attempts too
-	Legacy   Mode = "legacy"   // the rules of the AWS SDK for Go v1: 4 attempts, no bucket, its own backoff
+
+	// Legacy has the attempts and delays of the AWS SDK for Go v1: 4 attempts, no
+	// bucket, its own backoff. That SDK also retried ExpiredToken,
+	// ExpiredTokenException and RequestExpired, with new credentials. They are
+	// Permanent here, unless a Policy says otherwise; then Prepare must sign again.
+	Legacy Mode = "legacy"
 )
 
 // A Revision is a version of the rules of a Mode. Legacy has one only.
@@ -290,30 +295,30 @@ func (e *bodyError) Error() string { return e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
 // codeClass classifies the error codes of the AWS SDKs and Tools Reference
-// Guide, "Retry behavior", and of Amazon SimpleDB, "API error retries", and two
-// that the models of other services mark as retryable.
+// Guide, "Retry behavior", of Amazon SimpleDB, "API error retries", and those that
+// a model of botocore 1.43.67 marks as retryable and no model has for another
+// failure. SOAP and the query protocol of Amazon EC2 put Client. or Server. before
+// a code.
 func codeClass(code string) (class Class, known bool) {
-	switch code {
-	case "":
-		return Success, false
+	switch strings.TrimPrefix(strings.TrimPrefix(code, "Client."), "Server.") {
 	case "BandwidthLimitExceeded", "EC2ThrottledException", "LimitExceededException", "PriorRequestNotComplete",
 		"ProvisionedThroughputExceededException", "RequestLimitExceeded", "RequestThrottled",
 		"RequestThrottledException", "SlowDown", "ThrottledException", "Throttling", "ThrottlingException",
 		"TooManyRequestsException", "TransactionInProgressException":
 		return Throttled, true
 	case "RequestTimeout", "RequestTimeoutException", "IDPCommunicationError", "InternalError", "InternalServerError",
-		"InternalFailure", "ServiceUnavailable", "RetryableConflictException", "ReplicatedWriteConflictException":
-		return Transient, true
-	case "Client", "Sender": // SOAP 1.1 and 1.2 without a detail
-		return Permanent, true
-	case "Server", "Receiver":
+		"InternalFailure", "ServiceUnavailable",
+		"BulkLoadIdNotFoundException", "ClientTimeoutException", "DirectoryUnavailableException",
+		"InsufficientCapacityException", "QueryTimeoutException", "RangeNotSatisfiableException",
+		"ReplicatedWriteConflictException", "RetryableConflictException", "S3Exception",
+		"StreamSessionAccessNotReadyException":
 		return Transient, true
 	}
-	switch {
-	case strings.HasPrefix(code, "Server."):
-		return Transient, true
-	case strings.HasPrefix(code, "Client."): // sent with status 500
+	switch side, _, _ := strings.Cut(code, "."); {
+	case side == "Client", code == "Sender": // sent with status 500
 		return Permanent, true
+	case side == "Server", code == "Receiver":
+		return Transient, true
 	}
 	return Success, false
 }
