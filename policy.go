@@ -23,8 +23,8 @@ const (
 
 	// Legacy has the attempts and delays of the AWS SDK for Go v1: 4 attempts, no
 	// bucket, its own backoff. That SDK also retried ExpiredToken,
-	// ExpiredTokenException and RequestExpired, with new credentials. They are
-	// Permanent here, unless a Policy says otherwise; then Prepare must sign again.
+	// ExpiredTokenException and RequestExpired, with new credentials. Here they are
+	// Permanent, unless Policy says otherwise and Prepare signs each attempt.
 	Legacy Mode = "legacy"
 )
 
@@ -235,7 +235,8 @@ type Policy func(*Attempt) Class
 // classifies as the AWS SDKs do: by the AWS error code if it is a
 // known one, else by the status, and a transport error by its type. Throttling
 // codes, 429, 509 and 529 are Throttled. Transient codes, 408 and 5xx are
-// Transient, except for 501, 505, 506, 507, 508, 510 and 511. Any other status
+// Transient, except for 501, 505, 506, 507, 508, 510 and 511. So is an error that
+// Amazon S3 sent with status 200, unless its code is known. Any other status
 // from 400 up is Permanent. The status of a proxy that refuses CONNECT counts in
 // the same way, although net/http turns it into an error.
 //
