@@ -169,8 +169,8 @@ type Attempt struct {
 
 	// Code is the AWS error code in the response, or "". It is also found in
 	// a body that is compressed with gzip or deflate. It is UnknownError if
-	// Amazon S3 sent an error without a code with status 200. If no retry can follow,
-	// because of MaxAttempts 1, WithoutRetry, an outer loop or a one-shot request
+	// Amazon S3 sent an error without a code with status 200. If no retry can
+	// follow, because of MaxAttempts 1, WithoutRetry, an outer loop or a one-shot request
 	// body of which too much was sent, only the headers are searched: the
 	// response body is not read before the caller has it. In [Adaptive] mode a
 	// body with a Content-Length is read nevertheless, because the rate limiter
