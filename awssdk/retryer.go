@@ -141,6 +141,9 @@ func Load(src awsretry.Source) (Config, error) {
 // as those for credentials.
 type Retryer struct {
 	transport *awsretry.Transport // its settings and partitions; it sends nothing
+	unpaced   *awsretry.Transport // the same for the partition noService, without a rate limiter
+	partition func(ctx context.Context, endpoint, account string) string
+	accounts  sync.Map // what is known of clients: their hashed accounts
 	policy    awsretry.Policy
 	attempts  int      // the default of most services, or Config.MaxAttempts
 	failed    sync.Map // the *attemptError of the calls in progress, by their errors; see identify
@@ -154,6 +157,30 @@ func NewRetryer(c Config) (*Retryer, error) {
 	if c.Revision == awsretry.DefaultRevision {
 		c.Revision = awsretry.Revision2026
 	}
+	t, unpaced := c.transport(), c
+	unpaced.RateLimit, unpaced.ShareRetryAfter, unpaced.Shared = awsretry.RateLimitConfig{}, false, nil
+	if unpaced.Mode == awsretry.Adaptive {
+		unpaced.Mode = awsretry.Standard
+	}
+	if err := t.Validate(); err != nil {
+		return nil, invalid.Within("awssdk: Config.", err)
+	}
+	r := &Retryer{transport: t, unpaced: unpaced.transport(), policy: c.Policy, partition: defaultPartition}
+	if c.Partition != nil {
+		r.partition = func(ctx context.Context, _, _ string) string { return c.Partition(ctx) }
+	}
+	if r.policy == nil {
+		r.policy = awsretry.DefaultPolicy
+	}
+	var err error
+	if r.attempts, err = c.attempts(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// transport returns a Transport with these settings.
+func (c Config) transport() *awsretry.Transport {
 	t := &awsretry.Transport{
 		Mode:             c.Mode,
 		Revision:         c.Revision,
@@ -165,29 +192,15 @@ func NewRetryer(c Config) (*Retryer, error) {
 		ShareRetryAfter:  c.ShareRetryAfter,
 		Quota:            c.Quota,
 		RateLimit:        c.RateLimit,
-		Partition:        func(req *http.Request) string { return serviceAndRegion(req.Context()) },
+		Partition:        func(req *http.Request) string { return req.Context().Value(partitionKey{}).(string) },
 		MaxPartitions:    c.MaxPartitions,
 		Observe:          c.Observe,
 		Shared:           c.Shared,
 	}
-	if c.Partition != nil {
-		t.Partition = func(req *http.Request) string { return c.Partition(req.Context()) }
-	}
 	if c.LongPoll != nil {
 		t.LongPoll = func(req *http.Request) bool { return c.LongPoll(req.Context()) }
 	}
-	if err := t.Validate(); err != nil {
-		return nil, invalid.Within("awssdk: Config.", err)
-	}
-	r := &Retryer{transport: t, policy: c.Policy}
-	if r.policy == nil {
-		r.policy = awsretry.DefaultPolicy
-	}
-	var err error
-	if r.attempts, err = c.attempts(); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return t
 }
 
 // attempts returns how often a request to most services may be sent.
@@ -202,8 +215,23 @@ func (c Config) attempts() (int, error) {
 }
 
 // State returns the state of the named partition, and whether there is one.
-func (r *Retryer) State(partition string) (awsretry.State, bool) { return r.transport.State(partition) }
+func (r *Retryer) State(partition string) (awsretry.State, bool) {
+	if partition == noService {
+		return r.unpaced.State(partition)
+	}
+	return r.transport.State(partition)
+}
 
 // Partitions yields the name and the state of every partition, the most
-// recently used first.
-func (r *Retryer) Partitions() iter.Seq2[string, awsretry.State] { return r.transport.Partitions() }
+// recently used first. That of the clients without a service is the last one.
+func (r *Retryer) Partitions() iter.Seq2[string, awsretry.State] {
+	return func(yield func(string, awsretry.State) bool) {
+		for _, t := range []*awsretry.Transport{r.transport, r.unpaced} {
+			for name, state := range t.Partitions() {
+				if !yield(name, state) {
+					return
+				}
+			}
+		}
+	}
+}
