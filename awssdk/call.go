@@ -47,7 +47,7 @@ func withCall(ctx context.Context, c *call) context.Context {
 func (r *Retryer) handleCall(ctx context.Context, o *operation, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
 	out middleware.FinalizeOutput, metadata middleware.Metadata, err error,
 ) {
-	c := &call{retryer: r, operation: o, account: r.accountOf(o.client)}
+	c := &call{retryer: r, operation: o, account: r.accounts.of(o.client)}
 	if c.loop, c.described, err = r.begin(ctx, o, c.account, requestOf(in), false); err != nil {
 		return out, metadata, refusedFirst(err)
 	}
@@ -189,7 +189,7 @@ func (c *call) seeSigned(sent *http.Request) error {
 	}
 	known := c.account != ""
 	c.account = account
-	c.retryer.remember(c.operation.client, account)
+	c.retryer.accounts.remember(c.operation.client, account)
 	if c.last != nil {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"weak"
 
@@ -42,20 +43,23 @@ func clientOf(stack *middleware.Stack) *atomic.Int64 {
 	return nil
 }
 
+// accounts are those of the clients, hashed, by what clientOf returns.
+type accounts struct{ m sync.Map }
+
 // remember notes the account of a client, for its next calls.
-func (r *Retryer) remember(skew *atomic.Int64, account string) {
+func (a *accounts) remember(skew *atomic.Int64, account string) {
 	if skew == nil {
 		return
 	}
 	key := weak.Make(skew)
-	if _, known := r.accounts.Swap(key, account); !known {
-		runtime.AddCleanup(skew, func(key weak.Pointer[atomic.Int64]) { r.accounts.Delete(key) }, key)
+	if _, known := a.m.Swap(key, account); !known {
+		runtime.AddCleanup(skew, func(key weak.Pointer[atomic.Int64]) { a.m.Delete(key) }, key)
 	}
 }
 
-// accountOf returns the account that was remembered, or "".
-func (r *Retryer) accountOf(skew *atomic.Int64) string {
-	account, _ := r.accounts.Load(weak.Make(skew))
+// of returns the account that was remembered, or "".
+func (a *accounts) of(skew *atomic.Int64) string {
+	account, _ := a.m.Load(weak.Make(skew))
 	name, _ := account.(string)
 	return name
 }

@@ -143,7 +143,7 @@ type Retryer struct {
 	transport *awsretry.Transport // its settings and partitions; it sends nothing
 	unpaced   *awsretry.Transport // the same for the partition noService, without a rate limiter
 	partition func(ctx context.Context, endpoint, account string) string
-	accounts  sync.Map // what is known of clients: their hashed accounts
+	accounts  *accounts
 	policy    awsretry.Policy
 	attempts  int      // the default of most services, or Config.MaxAttempts
 	failed    sync.Map // the *attemptError of the calls in progress, by their errors; see identify
@@ -165,7 +165,7 @@ func NewRetryer(c Config) (*Retryer, error) {
 	if err := t.Validate(); err != nil {
 		return nil, invalid.Within("awssdk: Config.", err)
 	}
-	r := &Retryer{transport: t, unpaced: unpaced.transport(), policy: c.Policy, partition: defaultPartition}
+	r := &Retryer{transport: t, unpaced: unpaced.transport(), policy: c.Policy, partition: defaultPartition, accounts: new(accounts)}
 	if c.Partition != nil {
 		r.partition = func(ctx context.Context, _, _ string) string { return c.Partition(ctx) }
 	}
