@@ -190,6 +190,21 @@ func TestFirstCallOfClient(t *testing.T) {
 	})
 }
 
+// The client's own limit of attempts holds in the partition of its account too.
+func TestLimitOfFirstCall(t *testing.T) {
+	var limits []int
+	cfg := keyed(firstKey, &queueService{throttles: firstKey})
+	r := mustRetryer(t, Config{
+		Backoff: awsretry.Exponential{ThrottlingInitial: time.Millisecond},
+		Observe: func(a awsretry.Attempt) { limits = append(limits, a.MaxAttempts) },
+	})
+	r.Apply(&cfg)
+	err := deleteMessage(t.Context(), sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.RetryMaxAttempts = 2 }))
+	if stopOf(err) != awsretry.StopMaxAttempts || !slices.Equal(limits, []int{2, 2}) {
+		t.Errorf("limits %v: %v", limits, err)
+	}
+}
+
 // A call within an attempt is not in the partition of that one, whatever names
 // it. A client without a service has a partition without a rate limiter.
 func TestNestedPartition(t *testing.T) {

@@ -78,10 +78,15 @@ type Config struct {
 
 	// Partition names the partition of a call. Each partition has its own retry
 	// token bucket and rate limiter. ctx has the SDK's names of the
-	// service, the operation and the region. Nil means the service and the
-	// region, such as "DynamoDB us-east-1". [awsretry.WithPartition] takes
-	// precedence. To share the buckets between services, return one name for
-	// all of them.
+	// service, the operation and the region. Nil means what AWS throttles by: the
+	// service, the region, the host of the client's BaseEndpoint if it has one, and
+	// a hash of the account of the credentials, such as "DynamoDB us-east-1
+	// 12ab34cd56ef". The account is missing until the first request of a client is
+	// signed. [awsretry.WithPartition] takes precedence. To share the buckets
+	// between services, return one name for all of them.
+	//
+	// A client without a service, such as that of the EC2 metadata service, always has
+	// the partition "no service", without a rate limiter.
 	Partition func(ctx context.Context) string
 
 	// MaxPartitions limits how many partitions are kept. 0 means 1024.
@@ -124,6 +129,9 @@ func Load(src awsretry.Source) (Config, error) {
 // that interface does not show which attempts belong to one call. Then
 //
 //   - nothing is observed,
+//   - the default partition has neither the account nor the BaseEndpoint, and a call
+//     to the EC2 metadata service or for a container's credentials within
+//     another call is taken for one of that service,
 //   - DynamoDB does not get the fourth attempt of Revision2026, nor its shorter
 //     delays after an error without a response,
 //   - awsretry.WithPolicy and awsretry.WithMaxAttempts make no difference, except
@@ -138,7 +146,7 @@ func Load(src awsretry.Source) (Config, error) {
 //
 // awsretry.WithAttemptTimeout and awsretry.AttemptNumber are for Transports.
 // The options of a context also apply to the calls that the SDK makes with it, such
-// as those for credentials.
+// as those for credentials, except for awsretry.WithPartition.
 type Retryer struct {
 	transport *awsretry.Transport // its settings and partitions; it sends nothing
 	unpaced   *awsretry.Transport // the same for the partition noService, without a rate limiter
