@@ -30,8 +30,13 @@ type partitionKey struct{}
 // defaultPartition names what AWS throttles together. Endpoint and account are
 // "" where they are not known.
 func defaultPartition(ctx context.Context, endpoint, account string) string {
-	parts := []string{awsmiddleware.GetServiceID(ctx), awsmiddleware.GetRegion(ctx), endpoint, account}
-	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
+	name := awsmiddleware.GetServiceID(ctx)
+	for _, part := range []string{awsmiddleware.GetRegion(ctx), endpoint, account} {
+		if part != "" {
+			name += " " + part
+		}
+	}
+	return name
 }
 
 // clientOf identifies the client that made the stack. It returns nil if it cannot.
