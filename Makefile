@@ -63,7 +63,8 @@ check: needs-check ## All else that CI runs: long tests and those of SDKs, race 
 
 adversaries: ## The laws in random worlds with a new seed, which is printed, or with SEED=...
 	@seed=$(or $(SEED),$$RANDOM$$RANDOM); echo "== adversaries with WORLDS_SEED=$$seed"; export WORLDS_SEED=$$seed; \
-	go test -count=1 -vet=off ./internal/contract/laws; cd bench && go test -count=1 -vet=off -run '^TestLaw' ./retryablehttp
+	go test -count=1 -vet=off ./internal/contract/laws && (cd fleet && go test -count=1 -vet=off -run '^TestWorlds$$' .) && \
+	cd bench && go test -count=1 -vet=off -run '^TestLaw' ./retryablehttp
 
 lint: format $(LINTS) api-check ## Of these only formatting, linters and API listing
 
@@ -134,6 +135,14 @@ sdk-newest: ## The tests of awssdk with the AWS SDK that it requires and the new
 			go test ./...); \
 	done
 
+RIVER := github.com/riverqueue/river
+river-newest: ## The tests of deliveryqueue with the newest River, which is downloaded; no file of the checkout changes
+	@copy=$$(mktemp -d); trap 'rm -rf "$$copy"' EXIT; cp deliveryqueue/go.mod "$$copy/river.mod"; cp deliveryqueue/go.sum "$$copy/river.sum"; \
+	cd deliveryqueue; export GOFLAGS="-modfile=$$copy/river.mod"; \
+	{ go mod edit -replace example.com/awsretry=$(CURDIR) && \
+		go get $$(awk '$$1 ~ "^$(RIVER)" && !/indirect/ {print $$1 "@latest"}' go.mod) && go mod tidy; } 2>"$$copy/log" || { cat "$$copy/log"; exit 1; }; \
+	echo "== go test deliveryqueue with $$(go list -m $(RIVER))"; go test -vet=off .
+
 format:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 
@@ -196,8 +205,8 @@ cover: ## Statement coverage of the library, and what is not covered
 	@go test -coverpkg=./... -coverprofile=coverage.out ./...
 	@go tool cover -func=coverage.out | awk '$$3 != "100.0%"'
 
-fleet-chaos: ## Ten minutes of faults of a server, a cluster and a process of a fleet
-	cd fleet && go test -count 1 -run 'TestChaos$$' -chaos 10m -timeout 15m .
+fleet-chaos: ## Ten minutes of faults of a server, a cluster and a process of a fleet, and then of the processes of one with MaxRate
+	cd fleet && go test -count=1 -v -run '^(TestChaos|TestFaultsOfProcesses)$$' -chaos 10m -timeout 1h . | grep -v '^=== '
 
 bench: ## What each library adds to a request; go run ./service, ./fleet and ./pacing in bench measure more
 	cd bench && go run .
@@ -231,4 +240,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check adversaries later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest lint format $(LINTS) crossvet mutate api api-check vuln cover bench interop pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff
+.PHONY: help demo test check adversaries later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest river-newest lint format $(LINTS) crossvet mutate api api-check vuln cover bench interop pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff

@@ -130,7 +130,11 @@ func (c *call) longPolls() bool {
 	case c.config.longPoll != nil:
 		return c.config.longPoll(c.req)
 	case c.config.revision == Revision2026:
-		return awsproto.LongPolls(c.req)
+		if awsproto.LongPolls(c.req) {
+			return true
+		}
+		open := c.body.Whole()
+		return open != nil && awsproto.LongPollsByForm(c.req.Header, open())
 	}
 	return false
 }

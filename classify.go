@@ -130,7 +130,10 @@ func (c *call) findCode() string {
 	if !failed && !hidden && peek == nil {
 		return ""
 	}
-	code := awsproto.HeaderCode(resp.Header)
+	code := ""
+	if failed {
+		code = awsproto.HeaderCode(resp.Header)
+	}
 	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.retryAfter != nil || c.config.peek != nil
 	if !wanted || resp.Body == http.NoBody || !respbody.Readable(resp.Header) {
 		return code
@@ -167,7 +170,10 @@ func (c *call) findCode() string {
 		c.lose(c.ahead.Err())
 		return ""
 	}
-	if code == "" && (failed || hidden) {
+	switch {
+	case hidden:
+		code = new(awsproto.HiddenError).Code(body)
+	case code == "" && failed:
 		code = awsproto.BodyCode(resp.Header, body)
 	}
 	return code

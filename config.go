@@ -279,7 +279,7 @@ func (c *config) setBuckets(t *Transport) {
 			if shares {
 				p.Share()
 				if rate := t.Shared.FirstRate(); rate > 0 {
-					p.Alone(rate)
+					p.Alone(rate, 0)
 				}
 			}
 			return p

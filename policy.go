@@ -20,7 +20,12 @@ type Mode string
 const (
 	Standard Mode = "standard" // a retry token bucket and jittered exponential backoff
 	Adaptive Mode = "adaptive" // Standard, and a rate limiter that delays first attempts too
-	Legacy   Mode = "legacy"   // the rules of the AWS SDK for Go v1: 4 attempts, no bucket, its own backoff
+
+	// Legacy has the attempts and delays of the AWS SDK for Go v1: 4 attempts, no
+	// bucket, its own backoff. That SDK also retried ExpiredToken,
+	// ExpiredTokenException and RequestExpired, with new credentials. Here they are
+	// Permanent, unless Policy says otherwise and Prepare signs each attempt.
+	Legacy Mode = "legacy"
 )
 
 // A Revision is a version of the rules of a Mode. Legacy has one only.
@@ -163,8 +168,9 @@ type Attempt struct {
 	Body []byte
 
 	// Code is the AWS error code in the response, or "". It is also found in
-	// a body that is compressed with gzip or deflate. If no retry can follow,
-	// because of MaxAttempts 1, WithoutRetry, an outer loop or a one-shot request
+	// a body that is compressed with gzip or deflate. It is UnknownError if
+	// Amazon S3 sent an error without a code with status 200. If no retry can
+	// follow, because of MaxAttempts 1, WithoutRetry, an outer loop or a one-shot request
 	// body of which too much was sent, only the headers are searched: the
 	// response body is not read before the caller has it. In [Adaptive] mode a
 	// body with a Content-Length is read nevertheless, because the rate limiter
@@ -229,7 +235,8 @@ type Policy func(*Attempt) Class
 // classifies as the AWS SDKs do: by the AWS error code if it is a
 // known one, else by the status, and a transport error by its type. Throttling
 // codes, 429, 509 and 529 are Throttled. Transient codes, 408 and 5xx are
-// Transient, except for 501, 505, 506, 507, 508, 510 and 511. Any other status
+// Transient, except for 501, 505, 506, 507, 508, 510 and 511. So is an error that
+// Amazon S3 sent with status 200, unless its code is known. Any other status
 // from 400 up is Permanent. The status of a proxy that refuses CONNECT counts in
 // the same way, although net/http turns it into an error.
 //
@@ -252,7 +259,10 @@ func sdkClass(a *Attempt) Class {
 		return class
 	}
 	if a.Response.StatusCode < 400 && a.Code != "" {
-		return Permanent // an error in the body of a 200 response of Amazon S3
+		if a.Request != nil && awsproto.MayHideError(a.Request) {
+			return Transient // the SDKs treat a 200 of Amazon S3 that has an error as a 500
+		}
+		return Permanent
 	}
 	return statusClass(a.Response.StatusCode)
 }
@@ -286,30 +296,30 @@ func (e *bodyError) Error() string { return e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
 // codeClass classifies the error codes of the AWS SDKs and Tools Reference
-// Guide, "Retry behavior", and of Amazon SimpleDB, "API error retries", and two
-// that the models of other services mark as retryable.
+// Guide, "Retry behavior", of Amazon SimpleDB, "API error retries", and those that
+// a model of botocore 1.43.67 marks as retryable and no model has for another
+// failure. SOAP and the query protocol of Amazon EC2 put Client. or Server. before
+// a code.
 func codeClass(code string) (class Class, known bool) {
-	switch code {
-	case "":
-		return Success, false
+	switch strings.TrimPrefix(strings.TrimPrefix(code, "Client."), "Server.") {
 	case "BandwidthLimitExceeded", "EC2ThrottledException", "LimitExceededException", "PriorRequestNotComplete",
 		"ProvisionedThroughputExceededException", "RequestLimitExceeded", "RequestThrottled",
 		"RequestThrottledException", "SlowDown", "ThrottledException", "Throttling", "ThrottlingException",
 		"TooManyRequestsException", "TransactionInProgressException":
 		return Throttled, true
 	case "RequestTimeout", "RequestTimeoutException", "IDPCommunicationError", "InternalError", "InternalServerError",
-		"InternalFailure", "ServiceUnavailable", "RetryableConflictException", "ReplicatedWriteConflictException":
-		return Transient, true
-	case "Client", "Sender": // SOAP 1.1 and 1.2 without a detail
-		return Permanent, true
-	case "Server", "Receiver":
+		"InternalFailure", "ServiceUnavailable",
+		"BulkLoadIdNotFoundException", "ClientTimeoutException", "DirectoryUnavailableException",
+		"InsufficientCapacityException", "QueryTimeoutException", "RangeNotSatisfiableException",
+		"ReplicatedWriteConflictException", "RetryableConflictException", "S3Exception",
+		"StreamSessionAccessNotReadyException":
 		return Transient, true
 	}
-	switch {
-	case strings.HasPrefix(code, "Server."):
-		return Transient, true
-	case strings.HasPrefix(code, "Client."): // sent with status 500
+	switch side, _, _ := strings.Cut(code, "."); {
+	case side == "Client", code == "Sender": // sent with status 500
 		return Permanent, true
+	case side == "Server", code == "Receiver":
+		return Transient, true
 	}
 	return Success, false
 }

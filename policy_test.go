@@ -32,14 +32,25 @@ func TestDefaultPolicy(t *testing.T) {
 		}},
 		{awsretry.Transient, []int{200, 400, 403, 429, 500}, []string{
 			"RequestTimeout", "RequestTimeoutException", "IDPCommunicationError", "InternalError", "InternalServerError",
-			"InternalFailure", "ServiceUnavailable", "RetryableConflictException",
-			"ReplicatedWriteConflictException", "Server", "Receiver", "Server.InternalError", "Server.ServiceUnavailable",
+			"InternalFailure", "ServiceUnavailable", "Server", "Receiver",
+			"Server.ServiceUnavailable", "Server.Other", "Client.InternalError",
+			"BulkLoadIdNotFoundException", "ClientTimeoutException", "DirectoryUnavailableException",
+			"InsufficientCapacityException", "QueryTimeoutException", "RangeNotSatisfiableException",
+			"ReplicatedWriteConflictException", "RetryableConflictException", "S3Exception",
+			"StreamSessionAccessNotReadyException",
 		}},
-		{awsretry.Permanent, []int{400, 500}, []string{"Client", "Sender", "Client.InvalidParameterValue"}},
+		{awsretry.Throttled, []int{400, 503}, []string{"Client.RequestLimitExceeded", "Server.RequestLimitExceeded"}},
+		{awsretry.Permanent, []int{400, 500}, []string{"Client", "Sender", "Client.InvalidParameterValue", "Client."}},
 		{awsretry.Permanent, []int{200, 400}, []string{"AccessDenied", "ValidationException"}},
 		{awsretry.Transient, []int{500}, []string{"ValidationException"}},
 		// Codes are case-sensitive and matched whole.
-		{awsretry.Permanent, []int{400}, []string{"throttlingexception", "MyThrottlingException", "Throttling.User"}},
+		{awsretry.Permanent, []int{400}, []string{"throttlingexception", "MyThrottlingException", "Throttling.User",
+			"Sender.SlowDown", "client.SlowDown", "Clients.SlowDown"}},
+		// Models of other services have these for lasting failures.
+		{awsretry.Permanent, []int{400, 402, 403, 409, 422, 423}, []string{
+			"AccessDeniedException", "ConflictException", "ConstraintViolationException", "InvalidTokenException",
+			"ServiceQuotaExceededException", "UnprocessableEntityException", "ValidationException",
+		}},
 	} {
 		for _, status := range tt.statuses {
 			for _, code := range tt.codes {

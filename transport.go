@@ -345,7 +345,9 @@ type State struct {
 // FleetState describes the buckets of all Transports that share a partition, as of
 // the last grant. It is zero before the first one.
 type FleetState struct {
-	Leased  bool    // a grant is in force: the store responds; in adaptive mode, an idle process may have none
+	Leased  bool    // a grant is in force
+	Idle    bool    // in adaptive mode: there is none because the process needs none; the store responds
+	Slow    bool    // the store responds so late that the process sends less than its share
 	Members int     // how many Transports share the partition, without those that are idle
 	Rate    float64 // of all of them, in requests per second; 0 if it is not limited
 
@@ -418,9 +420,12 @@ func stateOf(p *admission.Partition) State {
 	s.Waiting += p.HeldBack()
 	s.ExpectedWait = max(s.ExpectedWait, s.RetryAfter)
 	if grant := p.Share.Granted(); grant != nil {
+		now := time.Now()
 		s.Fleet = FleetState{
-			Leased: time.Now().Before(grant.Until), Members: grant.Members, Rate: grant.FleetRate, Tokens: grant.FleetTokens,
+			Leased: now.Before(grant.Until), Slow: grant.Slow,
+			Members: grant.Members, Rate: grant.FleetRate, Tokens: grant.FleetTokens,
 		}
+		s.Fleet.Idle = !s.Fleet.Leased && now.Before(grant.IdleUntil)
 	}
 	return s
 }

@@ -54,10 +54,16 @@ type difference struct {
 var (
 	transientCodes = []string{
 		"IDPCommunicationError", "InternalError", "InternalFailure", "InternalServerError",
-		"ReplicatedWriteConflictException", "RetryableConflictException",
 		"ServiceUnavailable", "Server", "Receiver", "Server.Internal",
 	}
-	clientCodes = []string{"Client", "Sender", "Client.AuthFailure"}
+	modelCodes = []string{
+		"BulkLoadIdNotFoundException", "ClientTimeoutException", "DirectoryUnavailableException",
+		"InsufficientCapacityException", "QueryTimeoutException", "RangeNotSatisfiableException",
+		"ReplicatedWriteConflictException", "RetryableConflictException", "S3Exception",
+		"StreamSessionAccessNotReadyException",
+	}
+	clientCodes   = []string{"Client", "Sender", "Client.AuthFailure"}
+	prefixedCodes = []string{"Client.RequestLimitExceeded", "Client.InternalError"}
 )
 
 var differences = []difference{
@@ -70,10 +76,16 @@ var differences = []difference{
 	{"| other statuses from 512 to 599 with a code that is not known | no | yes |",
 		func(f failure) bool { return f.status >= 512 }, true},
 	{"| the codes `IDPCommunicationError` (by the SDK's client of AWS STS too), `InternalError`, `InternalFailure`, " +
-		"`InternalServerError`, `ReplicatedWriteConflictException`, `RetryableConflictException`, `ServiceUnavailable`, `Server`, `Receiver`, `Server.…` | " +
+		"`InternalServerError`, `ServiceUnavailable`, `Server`, `Receiver`, `Server.…` | " +
 		"with 500, 502, 503 and 504 | with every status |",
 		func(f failure) bool { return slices.Contains(transientCodes, f.code) }, true},
-	{"| the codes `Client`, `Sender`, `Client.…` | with 500, 502, 503 and 504 | no |",
+	{"| [the ten codes](../SOURCES.md#sdk) that a model marks as retryable, such as `RetryableConflictException` | " +
+		"with 500, 502, 503 and 504 | with every status |",
+		func(f failure) bool { return slices.Contains(modelCodes, f.code) }, true},
+	{"| a code that is retried, after `Client.`, such as `Client.RequestLimitExceeded` | " +
+		"with 500, 502, 503 and 504 | with every status |",
+		func(f failure) bool { return slices.Contains(prefixedCodes, f.code) }, true},
+	{"| the codes `Client`, `Sender`, other `Client.…` | with 500, 502, 503 and 504 | no |",
 		func(f failure) bool { return slices.Contains(clientCodes, f.code) }, false},
 	{"| a certificate that is not accepted, another failure of the TLS handshake | yes | no |",
 		func(f failure) bool { return f.kind == "TLS" }, false},
@@ -88,7 +100,7 @@ var differences = []difference{
 // failures returns those that the two may differ about.
 func failures() []failure {
 	var all []failure
-	codes := slices.Concat([]string{"", "UnknownError", "ValidationException"}, transientCodes, clientCodes,
+	codes := slices.Concat([]string{"", "UnknownError", "ValidationException"}, transientCodes, modelCodes, clientCodes, prefixedCodes,
 		slices.Sorted(maps.Keys(retry.DefaultThrottleErrorCodes)), slices.Sorted(maps.Keys(retry.DefaultRetryableErrorCodes)))
 	for status := 200; status < 600; status++ {
 		for _, code := range codes {

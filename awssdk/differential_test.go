@@ -118,7 +118,7 @@ func newScript(random *rand.Rand) []scriptCall {
 	steps := []step{
 		{status: 500}, {status: 503, code: "ServiceUnavailable"}, {status: 400, code: "ThrottlingException"},
 		{status: 400, code: "RequestTimeout"}, {status: 400, code: "ValidationException"}, {err: syscall.ECONNRESET},
-		asks("0"), asks("1500"), asks("60000"), asks("86400000"), asks("-1"), asks("soon"),
+		asks("0"), asks("1500"), asks("+2000"), asks("60000"), asks("86400000"), asks("-1"), asks("soon"),
 		{status: 429}, {status: 429, code: "Unknown"},
 	}
 	inner := []step{

@@ -19,7 +19,7 @@ func TestAmzRetryAfter(t *testing.T) {
 		{"9223372036854775807", 5 * time.Second},  // more nanoseconds than an int64 has
 		{"18446744073709", 5 * time.Second},       // as many as overflow to a small number
 		{"99999999999999999999", 5 * time.Second}, // more than an int64 has
-		{"+2000", 0},
+		{"+9000", 5 * time.Second},
 		{"-1", 0},
 		{"2 s", 0},
 	} {

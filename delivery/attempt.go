@@ -81,11 +81,9 @@ func stopped(req *http.Request, number int, err error) awsretry.Attempt {
 // inDelivery returns the record of a single attempt with its number in the
 // delivery, and with the delay before the next attempt.
 func (t *Transport) inDelivery(record awsretry.Attempt, number int) awsretry.Attempt {
-	record.Number = number
-	if record.Stop != awsretry.StopMaxAttempts {
-		return record
-	}
-	if s := Effective(nil, t.Policy).schedule(); number <= s.retries() {
+	s := Effective(nil, t.Policy).schedule()
+	record.Number, record.MaxAttempts = number, s.retries()+1
+	if record.Stop == awsretry.StopMaxAttempts && number <= s.retries() {
 		record.Stop, record.Delay = "", t.delay(&s, number-1)
 	}
 	return record

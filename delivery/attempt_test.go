@@ -45,8 +45,8 @@ func TestAttempt(t *testing.T) {
 				},
 			}
 			got := tr.Attempt(post(t, "http://endpoint.test/", "hello"), tt.number)
-			if got.Class != tt.class || got.Stop != tt.stop || got.Delay != tt.delay || got.Number != tt.number {
-				t.Errorf("attempt %d: class %v, stop %q, delay %v", got.Number, got.Class, got.Stop, got.Delay)
+			if got.Class != tt.class || got.Stop != tt.stop || got.Delay != tt.delay || got.Number != tt.number || got.MaxAttempts != 5 {
+				t.Errorf("attempt %d of %d: class %v, stop %q, delay %v", got.Number, got.MaxAttempts, got.Class, got.Stop, got.Delay)
 			}
 			if (got.Response == nil) == (got.Err == nil) || (tt.status == 0) != errors.Is(got.Err, errRefused) {
 				t.Errorf("response %v, error %v", got.Response, got.Err)

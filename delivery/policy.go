@@ -1,5 +1,10 @@
 package delivery
 
+import (
+	"slices"
+	"time"
+)
+
 // A Policy is the delivery policy of a subscription. A nil block is absent:
 // without a retry block the defaults apply, without a throttle block there is
 // no throttling, without a request block no content type is set. A policy
@@ -8,6 +13,12 @@ type Policy struct {
 	HealthyRetryPolicy *RetryPolicy    `json:"healthyRetryPolicy,omitempty"`
 	ThrottlePolicy     *ThrottlePolicy `json:"throttlePolicy,omitempty"`
 	RequestPolicy      *RequestPolicy  `json:"requestPolicy,omitempty"`
+
+	// Schedule has the delays before the retries, which vary by a tenth to either side,
+	// in place of HealthyRetryPolicy. Amazon SNS has no such attribute: its limits do not
+	// apply, and the JSON does not have it. There may be up to 1,000. nil:
+	// HealthyRetryPolicy; empty: there are no retries.
+	Schedule []time.Duration `json:"-"`
 }
 
 // A RetryPolicy sets how often and when a failed delivery is retried:
@@ -75,23 +86,31 @@ const (
 // Effective returns the policy that applies to a subscription. Each block
 // (retry, throttle, request) is the subscription's if it has one, and otherwise
 // the topic's; with disableSubscriptionOverrides it is always the topic's. The
-// result always has a retry block with every attribute set. Either argument may
+// result has a retry block with every attribute set, or a Schedule. Either argument may
 // be nil. The result shares no memory with them.
 func Effective(topic *TopicPolicy, subscription *Policy) *Policy {
 	var p Policy
 	if topic != nil && topic.HTTP != nil {
 		h := topic.HTTP
-		p = Policy{h.DefaultHealthyRetryPolicy, h.DefaultThrottlePolicy, h.DefaultRequestPolicy}
+		p = Policy{
+			HealthyRetryPolicy: h.DefaultHealthyRetryPolicy, ThrottlePolicy: h.DefaultThrottlePolicy,
+			RequestPolicy: h.DefaultRequestPolicy,
+		}
 		if d := h.DisableSubscriptionOverrides; d != nil && *d {
 			subscription = nil
 		}
 	}
 	if subscription != nil {
+		p.Schedule = slices.Clone(subscription.Schedule)
 		p.HealthyRetryPolicy = firstOf(subscription.HealthyRetryPolicy, p.HealthyRetryPolicy)
 		p.ThrottlePolicy = firstOf(subscription.ThrottlePolicy, p.ThrottlePolicy)
 		p.RequestPolicy = firstOf(subscription.RequestPolicy, p.RequestPolicy)
 	}
-	p.HealthyRetryPolicy = p.HealthyRetryPolicy.withDefaults()
+	if p.Schedule != nil {
+		p.HealthyRetryPolicy = nil
+	} else {
+		p.HealthyRetryPolicy = p.HealthyRetryPolicy.withDefaults()
+	}
 	if t := p.ThrottlePolicy; t != nil {
 		p.ThrottlePolicy = &ThrottlePolicy{clone(t.MaxReceivesPerSecond)}
 	}

@@ -26,12 +26,16 @@ type schedule struct {
 	noDelay, minDelay, backoff, maxDelay int // retries in each phase
 	lo, hi                               time.Duration
 	function                             BackoffFunction
-	fixed                                bool // AWSManaged or CustomerManaged
+	fixed                                bool            // AWSManaged or CustomerManaged
+	own                                  []time.Duration // Policy.Schedule; nil: the phases
 }
 
 func (p *Policy) schedule() schedule {
-	if p == nil {
+	switch {
+	case p == nil:
 		return (*RetryPolicy)(nil).schedule()
+	case p.Schedule != nil:
+		return schedule{own: p.Schedule, fixed: true}
 	}
 	return p.HealthyRetryPolicy.schedule()
 }
@@ -53,10 +57,13 @@ func (r *RetryPolicy) schedule() schedule {
 	return s
 }
 
-func (s *schedule) retries() int { return s.noDelay + s.minDelay + s.backoff + s.maxDelay }
+func (s *schedule) retries() int { return len(s.own) + s.noDelay + s.minDelay + s.backoff + s.maxDelay }
 
 // delay returns the delay before retry n, from 0.
 func (s *schedule) delay(n int) time.Duration {
+	if s.own != nil {
+		return max(s.own[n], 0)
+	}
 	if n < s.noDelay {
 		return 0
 	}
@@ -77,7 +84,7 @@ const spread = 0.1
 
 // jittered returns the delay before retry n with jitter: from spread below the
 // delay at random 0 to spread above it at 1, but not below minDelayTarget.
-// Except in the fixed policies, the sum of all delays is at most 3,600 s.
+// Except in the fixed policies and a Policy.Schedule, the sum of all delays is at most 3,600 s.
 func (s *schedule) jittered(n int, random float64) time.Duration {
 	delay := float64(s.delay(n))
 	if delay == 0 {

@@ -179,3 +179,30 @@ func TestJittered(t *testing.T) {
 		}
 	}
 }
+
+// A Schedule has its delays in place of the phases, with jitter, however long they
+// are.
+func TestOwnSchedule(t *testing.T) {
+	days := []time.Duration{0, time.Second, 24 * time.Hour, 48 * time.Hour}
+	p := &Policy{Schedule: days}
+	if got := slices.Collect(p.Delays()); !slices.Equal(got, days) || p.ValidateRaw() != nil {
+		t.Errorf("%v, %v", got, p.ValidateRaw())
+	}
+	s := Effective(nil, p).schedule()
+	for n, d := range days {
+		if least, most := s.jittered(n, 0), s.jittered(n, 1); least != d-d/10 || most != d+d/10 {
+			t.Errorf("%v becomes %v to %v", d, least, most)
+		}
+	}
+	if none := (&Policy{Schedule: []time.Duration{}}).schedule(); none.retries() != 0 {
+		t.Errorf("%d retries", none.retries())
+	}
+	for _, bad := range []*Policy{
+		{Schedule: days, HealthyRetryPolicy: &RetryPolicy{}}, {Schedule: []time.Duration{-1}},
+		{Schedule: []time.Duration{maxScheduled + 1}}, {Schedule: make([]time.Duration, maxSchedule+1)},
+	} {
+		if err := bad.ValidateRaw(); err == nil || !strings.Contains(err.Error(), "schedule") {
+			t.Errorf("%d delays: %v", len(bad.Schedule), err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -70,13 +71,36 @@ func (p *Policy) faults(raw bool) []error {
 	if p == nil {
 		return nil
 	}
-	return append(p.limits(), p.RequestPolicy.contentType("requestPolicy", raw))
+	return append(append(p.limits(), p.scheduleLimits()), p.RequestPolicy.contentType("requestPolicy", raw))
 }
 
 // limits checks everything but the content type.
 func (p *Policy) limits() []error {
 	return append(p.HealthyRetryPolicy.limits("healthyRetryPolicy"), p.ThrottlePolicy.limits("throttlePolicy"))
 }
+
+// maxSchedule is how many delays a Policy.Schedule may have.
+const maxSchedule = 1000
+
+func (p *Policy) scheduleLimits() error {
+	switch {
+	case p.Schedule == nil:
+		return nil
+	case p.HealthyRetryPolicy != nil:
+		return errors.New("schedule and healthyRetryPolicy are set; only one of them may be")
+	case len(p.Schedule) > maxSchedule:
+		return outOfLimits("schedule", fmt.Sprintf("%d delays", len(p.Schedule)), fmt.Sprintf("%d at most", maxSchedule))
+	}
+	for _, delay := range p.Schedule {
+		if delay < 0 || delay > maxScheduled {
+			return outOfLimits("a delay of schedule", delay, fmt.Sprintf("0 to %v", maxScheduled))
+		}
+	}
+	return nil
+}
+
+// maxScheduled is the longest delay of a Policy.Schedule.
+const maxScheduled = 366 * 24 * time.Hour
 
 func (r *RetryPolicy) limits(path string) []error {
 	if r == nil {

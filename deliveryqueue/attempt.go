@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
@@ -38,7 +39,13 @@ func (q *Queue) transport(stored unread) *delivery.Transport {
 	policy := *stored.policy
 	policy.ThrottlePolicy = nil // the store has the throttle
 	t := &delivery.Transport{
-		Policy: &policy, Base: guarded(q.config.Base), AttemptTimeout: q.config.AttemptTimeout, RetryStatus: q.config.RetryStatus,
+		Policy: &policy, Base: guarded(q.config.Base), AttemptTimeout: q.config.AttemptTimeout,
+		RetryStatus: q.config.RetryStatus,
+	}
+	if t.RetryStatus == nil {
+		t.RetryStatus = func(status int) bool {
+			return status == http.StatusTooManyRequests || status/100 == 5 || refusal(status)
+		}
 	}
 	if observe := q.config.Observe; observe != nil {
 		t.Observe = func(a awsretry.Attempt) { q.hook(a.Request.Context(), "Observe", func() { observe(a) }) }
@@ -46,6 +53,14 @@ func (q *Queue) transport(stored unread) *delivery.Transport {
 	q.transports.byPolicy[stored.policyText] = t
 	return t
 }
+
+// refusal reports whether a status, such as during a deployment, is retried for
+// refusedFor.
+func refusal(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusNotFound
+}
+
+const refusedFor = time.Hour
 
 // A guardedBase is a Base whose panics, and whose requests that cannot be signed,
 // are retried.

@@ -59,8 +59,13 @@ func newBare(t testing.TB, store string, config Config, _ int) load {
 	text := strings.Repeat("x", len(own.raw)-len(`{"x":""}`))
 	a, opts := args{must[[]byte](t)(json.Marshal(map[string]string{"x": text}))}, &river.InsertOpts{Queue: queueName}
 	return load{q, done,
-		func() error {
-			_, err := q.store.insert(t.Context(), nil, []river.InsertManyParams{{Args: a, InsertOpts: opts}})
+		func() (err error) {
+			switch jobs := q.store.jobs.(type) {
+			case *riverJobs[*sql.Tx]:
+				_, err = jobs.client.Insert(t.Context(), a, opts)
+			case *riverJobs[pgx.Tx]:
+				_, err = jobs.client.Insert(t.Context(), a, opts)
+			}
 			return err
 		},
 		func() (stop func()) { return startBare(t, q, done) },

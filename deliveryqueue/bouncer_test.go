@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,9 +79,16 @@ func TestPgBouncer(t *testing.T) {
 	}
 	check(t, err)
 	t.Cleanup(stop)
-	url += "&default_query_exec_mode=exec"
+	exercise(t, open(t, url+"&default_query_exec_mode=exec", exercised))
+}
+
+// exercised is the Config for exercise.
+var exercised = Config{Base: loopback, PollInterval: 50 * time.Millisecond, DisableAfter: time.Hour}
+
+// exercise uses everything of an empty queue.
+func exercise(t *testing.T, q *Queue) {
+	t.Helper()
 	good, bad, limited := newEndpoint(t, 200), newEndpoint(t, 503, 200), newEndpoint(t, 200)
-	q := open(t, url, Config{PollInterval: 50 * time.Millisecond, DisableAfter: time.Hour})
 	stopRun := start(t, q)
 	var items []Item
 	for range 100 {
@@ -96,17 +104,29 @@ func TestPgBouncer(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	check(t, q.Pause(t.Context(), good.URL))
-	waits := enqueue(t, q, post(t, good.URL, "hello"), Options{})
+	once := Options{Tags: []string{"a", "b"}, IdempotencyKey: "key", Once: true}
+	waits := enqueue(t, q, post(t, good.URL, "hello"), once)
+	if again := enqueue(t, q, post(t, good.URL, "hello"), once); again != waits {
+		t.Errorf("delivery %d and then %d", waits, again)
+	}
+	if all := list(t, q, Filter{Tags: []string{"b"}, IdempotencyKey: "key"}); len(all) != 1 || all[0].ID != waits {
+		t.Errorf("%+v", all)
+	}
 	if all := endpoints(t, q); all[good.URL].Waiting != 1 || all[good.URL].Paused.IsZero() {
 		t.Errorf("%+v", all)
 	}
+	if req := must[*http.Request](t)(q.Request(t.Context(), waits)); req.URL.String() != good.URL {
+		t.Errorf("%+v", req)
+	}
 	check(t, q.Cancel(t.Context(), waits))
-	bad.respond(404)
+	check(t, q.Resume(t.Context(), good.URL))
+	bad.respond(400)
 	enqueue(t, q, post(t, bad.URL, "hello"), Options{})
 	waitFor(t, q, Stats{Delivered: 104, Canceled: 1, Dead: 1})
 	must[int](t)(q.Redrive(t.Context(), Filter{Endpoint: bad.URL}))
 	waitFor(t, q, Stats{Delivered: 104, Canceled: 1, Dead: 1})
 	must[int](t)(q.CancelAll(t.Context(), Filter{State: Dead}))
+	check(t, q.store.forget(t.Context()))
 	stopRun()
 	wantStats(t, q, Stats{Delivered: 104, Canceled: 2})
 }

@@ -88,7 +88,7 @@ func TestCancelAllAfterDeadlock(t *testing.T) {
 	} {
 		execute(t, q.store.db, statement)
 	}
-	if n, err := q.CancelAll(t.Context(), Filter{Endpoint: "http://a.test"}); n != 0 || !deadlocked(err) {
+	if n, err := q.CancelAll(t.Context(), Filter{Endpoint: "http://a.test"}); n != 0 || sqlState(err) != deadlocked {
 		t.Errorf("after %d deadlocks: %d, %v", mostDeadlocks, n, err)
 	}
 	if n, err := q.CancelAll(t.Context(), Filter{Endpoint: "http://a.test"}); n != 1 || err != nil {

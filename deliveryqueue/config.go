@@ -11,14 +11,24 @@ import (
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/deliveryqueue/webhook"
 	"example.com/awsretry/internal/retrier"
 )
 
 // A Config is the configuration of a Queue. The zero value is ready to use.
 type Config struct {
-	Base    http.RoundTripper // sends each attempt; nil: awsretry's shared pooled transport
-	Workers int               // attempts that Run makes at the same time; 0: 200
-	MaxBody int64             // the longest body that Enqueue accepts, in bytes; 0: 256 KiB, as at Amazon SNS
+	// Base sends each attempt. nil: webhook.PublicOnly(), because a customer's URL must
+	// not reach the sender's own network. Base: webhook.PublicOnly(webhook.Loopback()...)
+	// also sends to this machine.
+	Base http.RoundTripper
+
+	// Workers is how many attempts Run makes at the same time. One that takes longer
+	// than 250 ms no longer counts, because it only waits for the response; of these,
+	// there are as many as leave at most Workers and 30 attempts in progress. Each has a
+	// connection and its request in memory. 0: 200.
+	Workers int
+
+	MaxBody int64 // the longest body that Enqueue accepts, in bytes; 0: 256 KiB, as at Amazon SNS
 
 	// AttemptTimeout bounds each attempt, up to the end of its response. It also
 	// determines when the process of an attempt counts as dead, so use one value
@@ -26,18 +36,16 @@ type Config struct {
 	// the longer attempts of the others. 0: 15 s, as at Amazon SNS.
 	AttemptTimeout time.Duration
 
-	// PerEndpoint is how many attempts Run makes at the same time at most for one
-	// endpoint, the URL's scheme and host. The endpoints also share the workers
-	// fairly, by the time that each of them uses: the next free worker is for the
-	// endpoint that used the least time recently, and a quarter of the workers is
-	// reserved for endpoints that used less than the mean. 0: a tenth of Workers
-	// or, if fewer than eight endpoints were used recently, an equal part of three
-	// quarters of Workers.
+	// PerEndpoint is how many attempts are in progress at the same time at most for
+	// one endpoint. 0: of three quarters of Workers and 30 more, an equal part for each
+	// endpoint that was used in the last ten minutes, but not less than an eleventh, so
+	// that one part is left for another.
 	PerEndpoint int
 
 	// RetryStatus reports whether a response with this status is retried, like the
 	// RetryStatus of a delivery.Transport; webhook.RetryStatus adds 408 and 425.
-	// nil: 429 and 5xx are retried, as at Amazon SNS.
+	// nil: 429 and 5xx are retried, as at Amazon SNS, and 401, 403 and 404 for an
+	// hour, because a deployment of the endpoint may cause them.
 	RetryStatus func(status int) bool
 
 	// MaxRetryAfter limits a Retry-After, before whose end no attempt at the
@@ -48,7 +56,11 @@ type Config struct {
 	// DisableAfter disables an endpoint when every attempt at it has failed for
 	// this long. Its deliveries then wait, except for one attempt in 5 minutes,
 	// which their policies do not count unless it fails for good. A success or
-	// Resume enables the endpoint. 0: endpoints are not disabled.
+	// Resume enables the endpoint. 0: endpoints are not disabled for that.
+	//
+	// A response 410 (Gone), unless RetryStatus retries it, disables the endpoint at
+	// once, as Standard Webhooks asks. It does not disable a whole host, an endpoint
+	// without Options.Endpoint, to which another delivery succeeded in the last minute.
 	DisableAfter time.Duration
 
 	// OnDisabled is called when an endpoint is disabled, with the time of the
@@ -127,7 +139,7 @@ func (c Config) Validate() error {
 	fault(c.AttemptTimeout < 0 || c.AttemptTimeout > maxAttemptTimeout,
 		"AttemptTimeout", c.AttemptTimeout, "above 0 and at most 24h0m0s, or 0 for 15s")
 	fault(c.Workers < 0 || c.Workers > maxWorkers, "Workers", c.Workers, "1 to 10000, or 0 for 200")
-	fault(c.PerEndpoint < 0 || c.PerEndpoint > maxWorkers, "PerEndpoint", c.PerEndpoint, "1 to 10000, or 0 for a tenth of Workers")
+	fault(c.PerEndpoint < 0 || c.PerEndpoint > maxWorkers, "PerEndpoint", c.PerEndpoint, "1 to 10000, or 0 for an equal part")
 	fault(c.MaxRetryAfter > longestHold, "MaxRetryAfter", c.MaxRetryAfter, "at most 1h0m0s, 0 for that, or negative")
 	fault(c.DisableAfter < 0, "DisableAfter", c.DisableAfter, "above 0, or 0 for never")
 	fault(c.MaxBody < 0 || c.MaxBody > largestMaxBody, "MaxBody", c.MaxBody, "1 to 67108864 bytes, or 0 for 262144")
@@ -141,6 +153,9 @@ func (c Config) Validate() error {
 
 // withDefaults returns c with every default set.
 func (c Config) withDefaults() Config {
+	if c.Base == nil {
+		c.Base = webhook.PublicOnly()
+	}
 	c.AttemptTimeout = cmp.Or(c.AttemptTimeout, defaultAttemptTimeout)
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)
 	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)

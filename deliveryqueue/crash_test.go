@@ -27,7 +27,7 @@ func TestCrash(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		// The first requests fail, and are made again.
 		failures := slices.Repeat([]int{503}, 10)
-		good, bad := newEndpoint(t, append(failures, 200)...), newEndpoint(t, 404)
+		good, bad := newEndpoint(t, append(failures, 200)...), newEndpoint(t, 400)
 		const workers = 2
 		q := open(t, store, Config{Workers: workers, AttemptTimeout: time.Second})
 		accepted := make(map[string]bool)

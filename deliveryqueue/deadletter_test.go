@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"strings"
@@ -30,17 +31,17 @@ func TestDeadLetterIsHandedOver(t *testing.T) {
 		hook := func(ctx context.Context, dead delivery.DeadLetter) error {
 			body := must[[]byte](t)(io.ReadAll(dead.Request.Body))
 			if id, _ := ID(ctx); id != 1 || string(body) != "hello" || dead.Request.Header.Get("Idempotency-Key") != "key 1" ||
-				dead.Response.StatusCode != 404 || dead.Attempts != 1 || dead.Reason != "permanent" {
+				dead.Response.StatusCode != 400 || dead.Attempts != 1 || dead.Reason != "permanent" {
 				t.Errorf("delivery %d, %q, %+v", id, body, dead)
 			}
 			return tt.end()
 		}
-		q := open(t, newSQLite(t), Config{Base: httpfake.Statuses(404), DeadLetter: hook})
+		q := open(t, newSQLite(t), Config{Base: httpfake.Statuses(400), DeadLetter: hook})
 		id := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{IdempotencyKey: "key 1"})
 		start(t, q)
 		eventually(t, "it has ended", func() bool { return stats(t, q).open() == 0 })
 		d := get(t, q, id)
-		if d.State != tt.want || d.Reason != "permanent" || d.Status != 404 || d.Attempts != 1 ||
+		if d.State != tt.want || d.Reason != "permanent" || d.Status != 400 || d.Attempts != 1 ||
 			(d.Err == "") != (tt.err == "") || !strings.Contains(d.Err, tt.err) {
 			t.Errorf("%+v", d)
 		}
@@ -60,8 +61,8 @@ func TestPanics(t *testing.T) {
 			Delivery{State: Dead, Reason: "panic", Attempts: 2}},
 		{"RetryStatus", Config{RetryStatus: func(int) bool { panic("boom") }, Base: httpfake.Statuses(503)},
 			Delivery{State: Dead, Reason: "panic", Attempts: 1}},
-		{"Observe", Config{Observe: observe, Base: httpfake.Statuses(404)},
-			Delivery{State: Dead, Reason: "permanent", Attempts: 1, Status: 404}},
+		{"Observe", Config{Observe: observe, Base: httpfake.Statuses(400)},
+			Delivery{State: Dead, Reason: "permanent", Attempts: 1, Status: 400}},
 		{"Observe of a 2xx", Config{Observe: observe, Base: httpfake.Statuses(200)},
 			Delivery{State: Delivered, Attempts: 1, Status: 200}},
 		{"Open", Config{Seal: same, Open: func([]byte) ([]byte, error) { panic("boom") }},
@@ -89,7 +90,7 @@ func TestPoison(t *testing.T) {
 		good := enqueue(t, q, post(t, end.URL, "hello"), Options{})
 		const crashed = `attempt = 32767`
 		poison := []string{fmt.Sprintf(`args = (SELECT args FROM river_job WHERE id = %d)`, good), crashed}
-		for _, raw := range []string{`{}`, `{"version": 2}`, `[]`, `{"version": 1, "request": "aGVsbG8="}`,
+		for _, raw := range []string{`{}`, `{"version": -1}`, `[]`, `{"version": 1, "request": "aGVsbG8="}`,
 			`{"version": 1, "fixed": "none", "request": "aGVsbG8="}`, `{"version": 1, "policy": {"x": 1}}`,
 			`{"version": 1, "sealed": true, "request": "aGVsbG8="}`} {
 			poison = append(poison, `args = '`+raw+`'`)
@@ -131,15 +132,61 @@ func TestPoison(t *testing.T) {
 	})
 }
 
+// A row that a newer release wrote waits for that one, and is read if only what this
+// one does not need to know was added.
+func TestRowOfANewerRelease(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		var log httpfake.Buffer
+		end := newEndpoint(t, 200)
+		q := open(t, store, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		set := func(id int64, field string) {
+			changed := fmt.Sprintf(`args || '{%s}'`, field)
+			if q.store.sqlite {
+				changed = fmt.Sprintf(`jsonb_patch(args, '{%s}')`, field)
+			}
+			setJob(t, q, id, `args = `+changed)
+		}
+		var newer []int64
+		for range 3 {
+			newer = append(newer, enqueue(t, q, post(t, end.URL, "newer"), Options{}))
+			set(newer[len(newer)-1], `"version": 2, "more": {"a": 1}`)
+		}
+		set(enqueue(t, q, post(t, end.URL, "hello"), Options{}), `"more": {"a": 1}`)
+		stop := start(t, q)
+		waitFor(t, q, Stats{Delivered: 1, Waiting: 3})
+		eventually(t, "all were read", func() bool {
+			for _, id := range newer {
+				if d := get(t, q, id); d.Next.Sub(d.Enqueued) < leaveToNewer/2 || d.Attempts != 0 || d.Reason != "" {
+					return false
+				}
+			}
+			return true
+		})
+		stop()
+		if n := strings.Count(log.String(), "left to a newer program"); n != 1 {
+			t.Errorf("%d in the log", n)
+		}
+		for _, id := range newer { // as the newer release, whose version this is
+			set(id, `"version": 1`)
+		}
+		must[int](t)(q.Redrive(t.Context(), Filter{State: Waiting}))
+		start(t, q)
+		waitFor(t, q, Stats{Delivered: 4})
+	})
+}
+
+// flip is a Seal and an Open.
+func flip(data []byte) ([]byte, error) {
+	out := make([]byte, len(data))
+	for i, b := range data {
+		out[i] = b ^ 0x55
+	}
+	return out, nil
+}
+
 func TestSeal(t *testing.T) {
 	t.Parallel()
-	flip := func(data []byte) ([]byte, error) {
-		out := make([]byte, len(data))
-		for i, b := range data {
-			out[i] = b ^ 0x55
-		}
-		return out, nil
-	}
 	end := newEndpoint(t, 200)
 	store := emptySQLite(t)
 	q := open(t, store, Config{Seal: flip, Open: flip})

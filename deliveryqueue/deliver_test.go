@@ -72,14 +72,14 @@ func TestRetriesBySchedule(t *testing.T) {
 func TestDeadLettersAreRedriven(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		permanent, exhausted := newEndpoint(t, 404), newEndpoint(t, 503)
+		permanent, exhausted := newEndpoint(t, 400), newEndpoint(t, 503)
 		q := open(t, store, Config{})
 		enqueue(t, q, post(t, permanent.URL, "one"), Options{Policy: retries(t, 2), IdempotencyKey: "key 1"})
 		enqueue(t, q, post(t, exhausted.URL, "two"), Options{Policy: retries(t, 2)})
 		start(t, q)
 		waitFor(t, q, Stats{Dead: 2})
 		for i, want := range []Delivery{
-			{Attempts: 1, Status: 404, Reason: "permanent"}, {Attempts: 3, Status: 503, Reason: "max_attempts"},
+			{Attempts: 1, Status: 400, Reason: "permanent"}, {Attempts: 3, Status: 503, Reason: "max_attempts"},
 		} {
 			d := list(t, q, Filter{State: Dead})[i]
 			if d.Attempts != want.Attempts || d.Status != want.Status || d.Reason != want.Reason {
@@ -98,8 +98,8 @@ func TestDeadLettersAreRedriven(t *testing.T) {
 		if d := list(t, q, Filter{})[1]; d.Attempts != 1 || d.Reason != "" {
 			t.Errorf("redriven: %+v", d)
 		}
-		if _, err := q.Redrive(t.Context(), Filter{State: Delivered}); err == nil {
-			t.Error("Redrive took delivered ones")
+		if _, err := q.Redrive(t.Context(), Filter{State: Running}); err == nil {
+			t.Error("Redrive took running ones")
 		}
 	})
 }
@@ -143,4 +143,46 @@ func TestManyAttempts(t *testing.T) {
 	if dead.Attempts != 100_016 || dead.Reason != "max_attempts" {
 		t.Errorf("%+v", dead)
 	}
+}
+
+// 401, 403 and 404 are retried for an hour from the first of them, unless RetryStatus
+// says otherwise.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		for _, status := range []int{401, 403, 404} {
+			end := newEndpoint(t, status)
+			q := open(t, store, Config{})
+			id := enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: parse(t, `{"healthyRetryPolicy": {"minDelayTarget": 300, "maxDelayTarget": 300}}`)})
+			stop := start(t, q)
+			eventually(t, "an attempt", func() bool { return get(t, q, id).Attempts == 1 })
+			if d := get(t, q, id); d.State != Waiting || time.Until(d.Next) > time.Hour {
+				t.Errorf("%d: %+v", status, d)
+			}
+			again := func(since time.Duration) {
+				record := fmt.Sprintf(`{"output": {"attempts": 1, "refused": %d}}`, time.Now().Add(-since).UnixMicro())
+				merged := `metadata || '` + record + `'`
+				if q.store.sqlite {
+					merged = `jsonb_patch(metadata, '` + record + `')`
+				}
+				setJob(t, q, id, `state = 'available', scheduled_at = `+q.store.after(`0`)+`, metadata = `+merged)
+			}
+			again(refusedFor - time.Minute)
+			eventually(t, "the second", func() bool { return get(t, q, id).Attempts == 2 })
+			if d := get(t, q, id); d.State != Waiting {
+				t.Errorf("%d, before an hour: %+v", status, d)
+			}
+			again(refusedFor)
+			eventually(t, "the third", func() bool { return get(t, q, id).State == Dead })
+			if d := get(t, q, id); d.Reason != "permanent" || d.Attempts != 2 {
+				t.Errorf("%d, after an hour: %+v", status, d)
+			}
+			stop()
+			q = open(t, store, Config{RetryStatus: func(int) bool { return false }})
+			id = enqueue(t, q, post(t, end.URL, "hello"), Options{})
+			stop = start(t, q)
+			eventually(t, "it is dead", func() bool { return get(t, q, id).State == Dead })
+			stop()
+		}
+	})
 }

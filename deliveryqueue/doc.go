@@ -16,7 +16,7 @@
 // More than once: if a process dies during an attempt, the attempt is repeated,
 // although the endpoint may have received it. The outcome of an attempt is
 // committed before the worker takes the next delivery, so a crash repeats at
-// most as many deliveries as the process has workers. The same is true of a
+// most the attempts in progress, Config.Workers and 30. The same is true of a
 // stop that cuts attempts off, and of a store that accepts no writes for longer
 // than a worker waits.
 //
@@ -26,8 +26,8 @@
 //
 // The order of deliveries is not guaranteed: each has its own schedule.
 //
-// No endpoint holds up another, however slow it is: they share the workers' time
-// fairly (see Config.PerEndpoint).
+// No endpoint holds up another, however slow it is: an attempt that waits for its
+// response is not a worker (see Config.Workers and Config.PerEndpoint).
 //
 // Nothing is dropped: a delivery that failed for good stays in the store as a
 // dead letter, with its body and headers, until Redrive, or until

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"example.com/awsretry/delivery"
@@ -39,24 +40,38 @@ const (
 	probeInterval = 5 * time.Minute
 )
 
-// awaitTurn takes a turn for an attempt, by the throttle of its policy, and waits
+// A rate is a throttle in attempts per second, and the ID of the delivery whose policy
+// has it. The zero rate: the endpoint's.
+type rate struct {
+	perSecond int
+	from      int64
+}
+
+// rateIsSet is the from of a rate of SetThrottle, which no delivery's replaces.
+const rateIsSet = math.MaxInt64
+
+func rateOf(id int64, policy *delivery.Policy) rate {
+	if throttle := policy.ThrottlePolicy; throttle != nil && throttle.MaxReceivesPerSecond != nil {
+		return rate{*throttle.MaxReceivesPerSecond, id}
+	}
+	return rate{}
+}
+
+// awaitTurn takes a turn for an attempt, by the endpoint's throttle, and waits
 // for it. If the endpoint is disabled, it takes the next probe instead. It reports
 // false if the turn is not near, and if Run stops. An attempt that misses its turn,
 // because the store is slow, takes another, which may be farther ahead.
-func (q *Queue) awaitTurn(
-	ctx context.Context, policy *delivery.Policy, endpoint string, disabled bool,
-) (now bool, err error) {
-	if disabled {
+func (q *Queue) awaitTurn(ctx context.Context, own rate, endpoint string, h health) (now bool, err error) {
+	switch {
+	case h.disabled:
 		return q.store.takeProbe(ctx, endpoint, probeInterval)
-	}
-	throttle := policy.ThrottlePolicy
-	if throttle == nil || throttle.MaxReceivesPerSecond == nil {
+	case !h.throttled && own == rate{}:
 		return true, nil
 	}
 	var wait time.Duration
 	for _, ahead := range []time.Duration{2 * early, longestWait} {
 		asked := time.Now()
-		next, taken, err := q.store.takeTurn(ctx, endpoint, *throttle.MaxReceivesPerSecond, ahead)
+		next, taken, err := q.store.takeTurn(ctx, endpoint, own, ahead)
 		if err != nil {
 			return false, fmt.Errorf("a turn of %s: %w", endpoint, err)
 		}
@@ -78,19 +93,24 @@ func (q *Queue) awaitTurn(
 }
 
 // takeTurn takes the endpoint's next turn if it is at most ahead from now, and
-// returns the time until then.
+// returns the time until then. The rate of the newest delivery becomes the endpoint's.
 func (s *store) takeTurn(
-	ctx context.Context, endpoint string, perSecond int, ahead time.Duration,
+	ctx context.Context, endpoint string, own rate, ahead time.Duration,
 ) (wait time.Duration, taken bool, err error) {
-	interval := time.Second / time.Duration(perSecond)
+	const newer = `CAST($2 AS bigint) > 0 AND CAST($3 AS bigint) >= own.rate_from`
+	const interval = `COALESCE(1000000 / NULLIF(%s, 0), 0)`
+	perSecond := `CASE WHEN ` + newer + ` THEN CAST($2 AS bigint) ELSE own.per_second END`
 	// The statement sets next_at to the turn plus the interval.
 	err = s.db.QueryRowContext(ctx, s.query(fmt.Sprintf(`
-		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, per_second) VALUES ($1, %[1]s + $2, $3)
-		ON CONFLICT (endpoint) DO UPDATE SET per_second = $3,
-			next_at = CASE WHEN own.next_at > %[1]s + $5 THEN %[1]s ELSE %[2]s(own.next_at, %[1]s) END + $2
+		INSERT INTO deliveryqueue_endpoint AS own (endpoint, next_at, per_second, rate_from)
+		VALUES ($1, %[1]s + %[3]s, CAST($2 AS bigint), CAST($3 AS bigint))
+		ON CONFLICT (endpoint) DO UPDATE SET per_second = %[4]s,
+			rate_from = CASE WHEN %[5]s THEN CAST($3 AS bigint) ELSE own.rate_from END,
+			next_at = CASE WHEN own.next_at > %[1]s + $5 THEN %[1]s ELSE %[2]s(own.next_at, %[1]s) END + %[6]s
 			WHERE own.next_at <= %[1]s + $4 OR own.next_at > %[1]s + $5
-		RETURNING next_at - $2 - %[1]s`, s.micros(), s.greatest())),
-		endpoint, interval.Microseconds(), perSecond, ahead.Microseconds(), longestHold.Microseconds()).Scan(&wait)
+		RETURNING next_at - %[7]s - %[1]s`, s.micros(), s.greatest(), fmt.Sprintf(interval, `CAST($2 AS bigint)`),
+		perSecond, newer, fmt.Sprintf(interval, perSecond), fmt.Sprintf(interval, `per_second`))),
+		endpoint, own.perSecond, own.from, ahead.Microseconds(), longestHold.Microseconds()).Scan(&wait)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, false, nil
 	}
@@ -190,8 +210,8 @@ func (s *store) forget(ctx context.Context) error {
 	}
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
 		DELETE FROM deliveryqueue_endpoint WHERE used_at < %[1]s - $1 AND next_at < %[1]s AND alone_until < %[1]s AND paused_at = 0
-			AND (failing_since = 0 AND disabled_at = 0 OR NOT %s AND NOT %s AND NOT %s)`, s.micros(),
-		has(dueIndex, s.available()), has(asideIndex, aside), has("", isRunning))), keepEndpoint.Microseconds())
+			AND rate_from < %[5]d AND (failing_since = 0 AND disabled_at = 0 OR NOT %[2]s AND NOT %[3]s AND NOT %[4]s)`, s.micros(),
+		has(dueIndex, s.available()), has(asideIndex, aside), has("", isRunning), int64(rateIsSet))), keepEndpoint.Microseconds())
 	return err
 }
 
@@ -226,9 +246,17 @@ func later(t time.Time, micros sql.NullInt64) time.Time {
 // microseconds.
 func (s *store) micros() string {
 	if s.sqlite {
-		return `CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)`
+		return s.microsOf(`'now'`)
 	}
-	return `(extract(epoch from now()) * 1000000)::bigint`
+	return s.microsOf(`now()`)
+}
+
+// microsOf returns the SQL expression of a time in Unix microseconds.
+func (s *store) microsOf(t string) string {
+	if s.sqlite {
+		return `CAST(unixepoch(` + t + `, 'subsec') * 1000000 AS INTEGER)`
+	}
+	return `(extract(epoch from ` + t + `) * 1000000)::bigint`
 }
 
 // A clock computes the store's time from its time when the job was fetched.

@@ -4,24 +4,30 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
+	"example.com/awsretry/internal/redact"
 	"github.com/riverqueue/river/rivertype"
 )
 
-// An Endpoint is an origin to which deliveries are sent: a scheme, a host and a
-// port.
+// An Endpoint is what the deliveries of an Options.Endpoint are sent to or, without
+// one, an origin: a scheme, a host and a port.
 type Endpoint struct {
-	URL                    string // such as https://example.com; with the port unless it is the scheme's default
+	URL                    string // such as https://example.com; with the port unless it is the scheme's default; or the name
 	Waiting, Running, Dead int    // deliveries
 
 	Oldest   time.Time // when the oldest waiting delivery was enqueued; zero: none waits
+	Due      time.Time // since when an attempt of a delivery has been due; zero: none is
 	Failing  time.Time // since when every attempt has failed; zero: the last one succeeded
 	Disabled time.Time // since when only probes are sent, because of Config.DisableAfter; zero: it is not disabled
 	Paused   time.Time // since when no attempt is made, because of Pause; zero: it is not paused
+
+	PerSecond int // attempts that the throttle allows, by SetThrottle or a policy; 0: any number
 
 	// Next is when the next attempt may begin, by a Retry-After, the throttle or
 	// the next probe. The zero time, or one in the past: at any time.
@@ -29,8 +35,8 @@ type Endpoint struct {
 }
 
 // Endpoints returns the endpoints that have deliveries waiting, running or dead,
-// and those that are failing, disabled or paused, in the order of their URLs. A
-// million deliveries take about half a second, during which the work continues.
+// and those that are failing, disabled, paused or throttled, in the order of their
+// URLs. A million deliveries take about half a second, during which the work continues.
 func (q *Queue) Endpoints(ctx context.Context) ([]Endpoint, error) {
 	all, err := q.store.endpoints(ctx)
 	return all, errorOf("Endpoints", err)
@@ -49,10 +55,14 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 		var name, state string
 		var n int
 		var first int64
-		if err := rows.Scan(&name, &state, &n, &first); err != nil {
+		var due sql.NullInt64
+		if err := rows.Scan(&name, &state, &n, &first, &due); err != nil {
 			return err
 		}
 		e := of(name)
+		if due.Valid {
+			e.Due = time.UnixMicro(due.Int64)
+		}
 		switch stateOf(rivertype.JobState(state)) {
 		case Waiting:
 			e.Waiting += n
@@ -74,13 +84,15 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 	if err := s.each(ctx, s.reading, func(rows *sql.Rows) error {
 		var name string
 		var next, failing, disabled, paused int64
-		if err := rows.Scan(&name, &next, &failing, &disabled, &paused); err != nil {
+		var perSecond int
+		if err := rows.Scan(&name, &next, &failing, &disabled, &paused, &perSecond); err != nil {
 			return err
 		}
-		if byURL[name] == nil && failing == 0 && disabled == 0 && paused == 0 {
+		if byURL[name] == nil && failing == 0 && disabled == 0 && paused == 0 && perSecond == 0 {
 			return nil
 		}
 		e := of(name)
+		e.PerSecond = perSecond
 		for to, at := range map[*time.Time]int64{
 			&e.Next: next, &e.Failing: failing, &e.Disabled: disabled, &e.Paused: paused,
 		} {
@@ -89,7 +101,7 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 			}
 		}
 		return nil
-	}, fmt.Sprintf(`SELECT endpoint, %s(next_at, alone_until), failing_since, disabled_at, paused_at FROM deliveryqueue_endpoint`,
+	}, fmt.Sprintf(`SELECT endpoint, %s(next_at, alone_until), failing_since, disabled_at, paused_at, per_second FROM deliveryqueue_endpoint`,
 		s.greatest())); err != nil {
 		return nil, err
 	}
@@ -107,8 +119,12 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 // countQuery returns the statement that counts the jobs that meet a condition. It
 // must be the condition of the index or, if index is "", one that few jobs meet.
 func (s *store) countQuery(index, condition string) string {
-	return fmt.Sprintf(`SELECT %[1]s, state, count(*), min(id) FROM %[2]s WHERE %[3]s GROUP BY %[1]s, state`,
-		s.endpoint(), s.jobsBy(index), condition) // without the index, SQLite would read the rows
+	due := `NULL`
+	if index == dueIndex { // which has the times
+		due = fmt.Sprintf(`CASE WHEN min(scheduled_at) <= %s THEN %s END`, s.after(`0`), s.microsOf(`min(scheduled_at)`))
+	}
+	return fmt.Sprintf(`SELECT %[1]s, state, count(*), min(id), %[4]s FROM %[2]s WHERE %[3]s GROUP BY %[1]s, state`,
+		s.endpoint(), s.jobsBy(index), condition, due) // without the index, SQLite would read the rows
 }
 
 // setOldest sets when the deliveries with these IDs were enqueued.
@@ -135,8 +151,8 @@ func (s *store) setOldest(ctx context.Context, byURL map[string]*Endpoint, oldes
 }
 
 // Pause makes the deliveries to an endpoint wait, in all processes, until Resume.
-// Attempts in progress end as usual. endpoint is a scheme and host, such as
-// https://example.com; it need not have been used. A delivery whose deadline passes
+// Attempts in progress end as usual. endpoint is an Options.Endpoint, or a scheme and
+// host, such as https://example.com; it need not have been used. A delivery whose deadline passes
 // during the pause becomes a dead letter after Resume.
 func (q *Queue) Pause(ctx context.Context, endpoint string) error {
 	name, err := parseEndpoint(endpoint)
@@ -150,24 +166,68 @@ func (q *Queue) Pause(ctx context.Context, endpoint string) error {
 }
 
 // Resume ends a Pause of the endpoint. It also enables an endpoint that
-// Config.DisableAfter disabled, and ends the wait for its Retry-After.
+// Config.DisableAfter or a 410 disabled, and ends the wait for its Retry-After. The
+// error matches ErrNotPaused if there was nothing to end.
 func (q *Queue) Resume(ctx context.Context, endpoint string) error {
 	name, err := parseEndpoint(endpoint)
 	if err == nil {
-		_, err = q.store.db.ExecContext(ctx, q.store.query(
-			`UPDATE deliveryqueue_endpoint SET paused_at = 0, disabled_at = 0, failing_since = 0, alone_until = 0 WHERE endpoint = $1`),
-			name)
+		var result sql.Result
+		if result, err = q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(
+			`UPDATE deliveryqueue_endpoint SET paused_at = 0, disabled_at = 0, failing_since = 0, alone_until = 0
+			WHERE endpoint = $1 AND (paused_at > 0 OR failing_since > 0 OR alone_until > %s)`, q.store.micros())), name); err == nil {
+			var n int64
+			if n, err = result.RowsAffected(); err == nil && n == 0 {
+				err = fmt.Errorf("%.80q: %w", name, ErrNotPaused)
+			}
+		}
 	}
 	q.asked.give()
 	return errorOf("Resume", err)
 }
 
-// parseEndpoint checks and normalizes an endpoint.
-func parseEndpoint(text string) (string, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
-		*u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
-		return "", fmt.Errorf("the endpoint is %.80q; it must be a scheme and a host, such as https://example.com", text)
+// ErrNotPaused is in the error of Resume for an endpoint that is not paused, whose
+// last attempt did not fail, and for which no Retry-After is in force.
+var ErrNotPaused = errors.New("the endpoint is not paused, does not fail, and did not ask to wait")
+
+// SetThrottle limits the attempts at an endpoint to a number per second, in all
+// processes and also of deliveries that wait. It takes precedence over the throttles of
+// policies. perSecond must be at most 1,000,000; 0 ends the limit, and the next attempt
+// of a delivery whose policy has a throttle sets that of the policy.
+func (q *Queue) SetThrottle(ctx context.Context, endpoint string, perSecond int) error {
+	name, err := parseEndpoint(endpoint)
+	if err == nil && (perSecond < 0 || perSecond > maxPerSecond) {
+		err = fmt.Errorf("perSecond is %d; it must be 1 to %d, or 0 for no limit", perSecond, maxPerSecond)
 	}
-	return endpointOf(u), nil
+	if err == nil {
+		_, err = q.store.db.ExecContext(ctx, q.store.query(`
+			INSERT INTO deliveryqueue_endpoint (endpoint, per_second, rate_from) VALUES ($1, $2, $3)
+			ON CONFLICT (endpoint) DO UPDATE SET per_second = $2, rate_from = $3`),
+			name, perSecond, int64(min(perSecond, 1))*rateIsSet)
+	}
+	q.asked.give()
+	return errorOf("SetThrottle", err)
+}
+
+const maxPerSecond = 1_000_000 // the interval is in microseconds
+
+// maxEndpoint is the longest name of an endpoint, in bytes.
+const maxEndpoint = 512
+
+// parseEndpoint checks and normalizes the name of an endpoint, which may be a URL.
+func parseEndpoint(text string) (string, error) {
+	name := text
+	if strings.Contains(text, "://") {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
+			u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+			return "", fmt.Errorf("the endpoint is %.80q; it must be a scheme and a host, such as https://example.com, "+
+				"or a URL without user, query and fragment, or a name", text)
+		}
+		name = endpointOf(u) + strings.TrimSuffix(u.EscapedPath(), "/")
+	}
+	if name == "" || name == noEndpoint || len(name) > maxEndpoint || name != redact.Text(name) || strings.TrimSpace(name) != name {
+		return "", fmt.Errorf("the endpoint is %.80q; its name must have 1 to %d bytes, and no control character or space around it",
+			text, maxEndpoint)
+	}
+	return name, nil
 }

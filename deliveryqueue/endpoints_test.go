@@ -1,6 +1,8 @@
 package deliveryqueue
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -32,7 +34,7 @@ func TestEndpoints(t *testing.T) {
 		for _, url := range []string{a, a, b, b, b} {
 			ids = append(ids, enqueue(t, q, post(t, url, "hello"), Options{}))
 		}
-		setJob(t, q, ids[0], `created_at = `+q.store.after(`-60`))
+		setJob(t, q, ids[0], `created_at = `+q.store.after(`-60`)+`, scheduled_at = `+q.store.after(`-30`))
 		setJob(t, q, ids[1], `state = 'scheduled', scheduled_at = `+q.store.after(`60`))
 		setJob(t, q, ids[2], `state = 'running', attempted_at = `+q.store.after(`0`))
 		setJob(t, q, ids[3], `state = 'discarded', finalized_at = `+q.store.after(`0`))
@@ -43,8 +45,11 @@ func TestEndpoints(t *testing.T) {
 		if age := time.Since(oldest); time.Since(paused).Abs() > time.Minute || age < 50*time.Second || age > 2*time.Minute {
 			t.Errorf("it is paused since %v, and the oldest was enqueued %v ago", paused, age)
 		}
+		if late := time.Since(all[a].Due); late < 25*time.Second || late > time.Minute {
+			t.Errorf("it has been due for %v", late)
+		}
 		want := map[string]Endpoint{
-			a:                {URL: a, Waiting: 2, Oldest: oldest},
+			a:                {URL: a, Waiting: 2, Oldest: oldest, Due: all[a].Due},
 			b:                {URL: b, Running: 1, Dead: 1},
 			"https://c.test": {URL: "https://c.test", Paused: paused},
 		}
@@ -67,13 +72,41 @@ func TestPause(t *testing.T) {
 	paused.check(t, 0)
 	check(t, q.Resume(t.Context(), paused.URL))
 	waitFor(t, q, Stats{Delivered: 2})
-	for _, bad := range []string{"ftp://example.com", "https://example.com/path", "https://"} {
+	for _, bad := range []string{"ftp://example.com", "https://u@example.com/path", "https://"} {
 		for _, err := range []error{q.Pause(t.Context(), bad), q.Resume(t.Context(), bad)} {
 			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q; it must be", bad)) {
 				t.Errorf("%q: %v", bad, err)
 			}
 		}
 	}
+}
+
+// Resume fails if there is nothing to end.
+func TestResumeOfNothing(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		const name = "http://endpoint.test"
+		resume := func(what string, paused bool) {
+			t.Helper()
+			if err := q.Resume(t.Context(), name); errors.Is(err, ErrNotPaused) == paused || paused && err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		resume("unknown", false)
+		check(t, q.Pause(t.Context(), name))
+		resume("paused", true)
+		resume("resumed", false)
+		check(t, q.store.leaveAlone(t.Context(), name, time.Minute))
+		resume("after a Retry-After", true)
+		check(t, q.store.setHealth(t.Context(), name, true))
+		resume("failing", true)
+		check(t, q.store.setHealth(t.Context(), name, true))
+		if _, disabled, err := q.store.disable(t.Context(), name, 0, -time.Hour); !disabled || err != nil {
+			t.Fatal(disabled, err)
+		}
+		resume("disabled", true)
+	})
 }
 
 // A Retry-After is obeyed by all deliveries to the endpoint, also in other
@@ -221,8 +254,8 @@ func TestDisabledSinceTheLook(t *testing.T) {
 func TestProbeIsRefused(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 404)
-		q := open(t, store, Config{DisableAfter: time.Microsecond, PerEndpoint: 1}) // they fail one after another
+		end := newEndpoint(t, 410)
+		q := open(t, store, Config{PerEndpoint: 1}) // they fail one after another
 		for range 4 {
 			enqueue(t, q, post(t, end.URL, "hello"), Options{})
 		}
@@ -294,6 +327,49 @@ func TestForget(t *testing.T) {
 		want := []string{"http://dead.test", "http://failing.test", "http://paused.test", "http://running.test"}
 		if !slices.Equal(left, want) || scan[int](t, q, `SELECT count(*) FROM deliveryqueue_endpoint`) != len(want)+1 {
 			t.Errorf("%q are left, want %q and http://new.test", left, want)
+		}
+	})
+}
+
+// A response 410 disables an endpoint with a name, and an origin unless another
+// delivery to it succeeded lately.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		for _, tt := range []struct {
+			name       string
+			named      string // Options.Endpoint
+			works      bool   // something is delivered to the origin before
+			retry      bool   // Config.RetryStatus retries 410
+			isDisabled bool
+		}{
+			{"origin", "", false, false, true}, {"shared", "", true, false, false},
+			{"named", "customer", true, false, true}, {"retried", "", false, true, false},
+		} {
+			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				if req.URL.Path == "/gone" {
+					return httpfake.Empty(410, req), req.Body.Close()
+				}
+				return httpfake.Empty(204, req), req.Body.Close()
+			})
+			config := Config{Base: base}
+			if tt.retry {
+				config.RetryStatus = func(status int) bool { return status == 410 }
+			}
+			q := open(t, store, config)
+			stop := start(t, q)
+			origin := "http://" + tt.name + ".test"
+			before := stats(t, q)
+			if tt.works {
+				enqueue(t, q, post(t, origin+"/works", "hello"), Options{})
+				eventually(t, "it works", func() bool { return stats(t, q).Delivered > before.Delivered })
+			}
+			id := enqueue(t, q, post(t, origin+"/gone", "hello"), Options{Endpoint: tt.named, Policy: retries(t, 0)})
+			eventually(t, "it is dead", func() bool { return get(t, q, id).State == Dead })
+			stop()
+			if e := endpoints(t, q)[cmp.Or(tt.named, origin)]; e.Disabled.IsZero() == tt.isDisabled || e.Dead != 1 {
+				t.Errorf("%s: %+v", tt.name, e)
+			}
 		}
 	})
 }

@@ -2,34 +2,50 @@ package deliveryqueue
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
-	"encoding/json"
-	"errors"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"time"
 
 	"example.com/awsretry/delivery"
 	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/rivertype"
 )
 
 // Options configures one delivery. The zero value is ready to use.
 type Options struct {
-	// Policy is the delivery policy: retries, content type and throttle. The
-	// throttle counts the attempts of all deliveries to the endpoint (the URL's
-	// scheme and host) by all processes. nil: the default policy.
+	// Policy is the delivery policy: retries, content type and throttle. The throttle
+	// is the endpoint's, for all of its deliveries and in all processes: that of the
+	// newest delivery which was attempted and has one, unless SetThrottle sets it. nil:
+	// the default policy.
 	Policy *delivery.Policy
 
+	// Endpoint names what this delivery is sent to, such as a customer's ID, or a URL
+	// without user, query and fragment. A throttle, a Retry-After, Pause,
+	// Config.DisableAfter and Config.PerEndpoint apply to all deliveries with the same
+	// name, which is stored in the clear. Set it if many customers have URLs with one
+	// host. "": the URL's scheme, host and port.
+	Endpoint string
+
 	// IdempotencyKey is sent with each attempt in the header Idempotency-Key.
-	// "": the request's own, or a random one. Enqueue does not deduplicate: two
-	// deliveries may have the same key. It returns an error for a key with
-	// control characters and for a request with two keys.
+	// "": the request's own, or a random one. Without Once, two deliveries may
+	// have the same key. Enqueue returns an error for a key with control characters
+	// and for a request with two keys.
 	IdempotencyKey string
 
-	// Delay is how long after Enqueue the first attempt is made, by the clock of
-	// the process that enqueues. 0: at once. It must not be negative.
+	// Once makes Enqueue store nothing, and return the ID of the delivery that the
+	// store has, if that one was enqueued with Once, the same IdempotencyKey and the
+	// same URL. A delivery that ended is there until Config.KeepDelivered. Enqueue
+	// returns an error if neither Options nor the request has a key.
+	Once bool
+
+	// Tags are shown by List, and a Filter finds them, unsealed: for example
+	// "customer:17". They are at most 20, with 1 to 255 bytes of UTF-8 each.
+	Tags []string
+
+	// Delay is how long after Enqueue the first attempt is made, by the store's
+	// clock. 0: at once. It must not be negative.
 	Delay time.Duration
 
 	// Deadline is the time after which no attempt begins. The delivery becomes a
@@ -56,46 +72,44 @@ func (q *Queue) Enqueue(ctx context.Context, req *http.Request, o Options) (int6
 	return q.enqueue(ctx, req, o, q.store.insertSoon)
 }
 
-// EnqueueTx is like Enqueue within a transaction in the same SQLite file. The
-// delivery is stored when the transaction commits, as durably as the
-// transaction's own connection commits.
+// EnqueueTx is like Enqueue within a transaction in the same SQLite file, or in the
+// same PostgreSQL database, with any search_path. The delivery is stored when the
+// transaction commits, as durably as the transaction's own connection commits.
 func (q *Queue) EnqueueTx(ctx context.Context, tx *sql.Tx, req *http.Request, o Options) (int64, error) {
-	return q.enqueue(ctx, req, o, q.store.within(tx))
+	var in any
+	if tx != nil {
+		in = tx
+	}
+	return q.enqueue(ctx, req, o, q.store.within(in))
 }
 
-// EnqueuePgxTx is like Enqueue within a transaction in the same PostgreSQL
-// database. The delivery is stored when the transaction commits.
+// EnqueuePgxTx is like EnqueueTx within a transaction of pgx.
 func (q *Queue) EnqueuePgxTx(ctx context.Context, tx pgx.Tx, req *http.Request, o Options) (int64, error) {
 	return q.enqueue(ctx, req, o, q.store.within(tx))
 }
 
 // An insertFunc inserts jobs.
-type insertFunc func(context.Context, []river.InsertManyParams) ([]*rivertype.JobInsertResult, error)
+type insertFunc func(context.Context, []newJob) (ids []int64, err error)
 
 // within returns the insertFunc of a transaction.
 func (s *store) within(tx any) insertFunc {
-	return func(ctx context.Context, all []river.InsertManyParams) ([]*rivertype.JobInsertResult, error) {
-		if tx == nil {
-			return nil, errors.New("the transaction is nil")
-		}
-		return s.insert(ctx, tx, all)
-	}
+	return func(ctx context.Context, all []newJob) ([]int64, error) { return s.insert(ctx, tx, all) }
 }
 
 func (q *Queue) enqueue(ctx context.Context, req *http.Request, o Options, insert insertFunc) (int64, error) {
 	job, err := q.job(req, o)
 	if err == nil {
-		err = q.store.check()
+		err = q.check()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}
-	results, err := insert(ctx, []river.InsertManyParams{job})
+	ids, err := insert(ctx, []newJob{job})
 	if err != nil {
 		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
 	}
 	q.asked.give()
-	return results[0].Job.ID, nil
+	return ids[0], nil
 }
 
 // An Item is one of the deliveries of EnqueueMany.
@@ -110,7 +124,7 @@ type Item struct {
 // the transaction, so enqueue at most a few thousand at a time: 100,000 may take a
 // minute.
 func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) {
-	var all []river.InsertManyParams
+	var all []newJob
 	var fault error
 	for i, item := range items {
 		switch {
@@ -127,7 +141,7 @@ func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) 
 		}
 	}
 	if fault == nil {
-		fault = q.store.check()
+		fault = q.check()
 	}
 	if fault != nil {
 		return nil, fmt.Errorf("deliveryqueue: EnqueueMany: %w", fault)
@@ -135,34 +149,27 @@ func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) 
 	if len(all) == 0 {
 		return nil, nil
 	}
-	results, err := q.store.insertSoon(ctx, all)
+	ids, err := q.store.insertSoon(ctx, all)
 	if err != nil {
 		return nil, fmt.Errorf("deliveryqueue: EnqueueMany: %w", err)
 	}
 	q.asked.give()
-	ids := make([]int64, len(results))
-	for i, result := range results {
-		ids[i] = result.Job.ID
-	}
 	return ids, nil
 }
 
 // job returns the job of a delivery. It reads and closes the request's body.
-func (q *Queue) job(req *http.Request, o Options) (river.InsertManyParams, error) {
+func (q *Queue) job(req *http.Request, o Options) (newJob, error) {
 	a, h, err := q.encode(req, o)
 	if err != nil {
-		return river.InsertManyParams{}, err
+		return newJob{}, err
 	}
 	if o.Delay < 0 {
-		return river.InsertManyParams{}, fmt.Errorf("Options.Delay is %v; it must not be negative", o.Delay)
+		return newJob{}, fmt.Errorf("Options.Delay is %v; it must not be negative", o.Delay)
 	}
-	meta, err := json.Marshal(map[string]head{headKey: h})
-	if err != nil {
-		return river.InsertManyParams{}, err
+	job := newJob{Args: a.raw, Metadata: map[string]head{headKey: h}, Delay: o.Delay.Seconds()}
+	if o.Once {
+		sum := sha256.Sum256([]byte(h.Key + " " + req.URL.String()))
+		job.Once = hex.EncodeToString(sum[:])
 	}
-	opts := &river.InsertOpts{Queue: queueName, Priority: priority, MaxAttempts: crashLimit, Metadata: meta}
-	if o.Delay > 0 {
-		opts.ScheduledAt = time.Now().Add(o.Delay)
-	}
-	return river.InsertManyParams{Args: a, InsertOpts: opts}, nil
+	return job, nil
 }

@@ -4,15 +4,19 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/deliveryqueue/webhook"
 	"example.com/awsretry/internal/httpfake"
 	"github.com/jackc/pgx/v5"
+	_ "github.com/lib/pq"
 )
 
 func TestEnqueueRefuses(t *testing.T) {
@@ -107,39 +111,63 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
+// A delivery is stored in the caller's transaction, of each driver and with any
+// search_path.
 func TestEnqueueTx(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		q := open(t, store, Config{})
-		tx, _, rollback := begin(t, q, store)
-		check(t, enqueueTx(t, q, tx))
-		check(t, rollback())
-		wantStats(t, q, Stats{})
-		tx, commit, _ := begin(t, q, store)
-		check(t, enqueueTx(t, q, tx))
-		check(t, commit())
-		wantStats(t, q, Stats{Waiting: 1})
-		others := any(new(sql.Tx))
-		if q.store.sqlite {
-			others = nil
+		drivers := map[string]string{"pgx": store, "postgres": store, "pgx.Tx": store}
+		if q.store.sqlite { // as docs/DELIVERYQUEUE.md says
+			_, options, _ := strings.Cut(readPage(t, "../docs/DELIVERYQUEUE.md"), "file:deliveries.db?")
+			options, _, _ = strings.Cut(options, `"`)
+			drivers = map[string]string{"sqlite": "file:" + store + "?" + options}
+		} else { // of another schema, with the same tables
+			other := store + "&search_path=other"
+			execute(t, q.store.db, "CREATE SCHEMA other")
+			check(t, makeTables(other))
+			drivers["pgx other"], drivers["postgres other"], drivers["pgx.Tx other"] = other, other, other
 		}
-		if err := enqueueTx(t, q, others); err == nil {
-			t.Error("a transaction of the other kind of store was accepted")
+		stored := 0
+		for name, url := range drivers {
+			driver, _, _ := strings.Cut(name, " ")
+			tx, _, rollback := begin(t, driver, url)
+			check(t, enqueueTx(t, q, tx))
+			check(t, rollback())
+			wantStats(t, q, Stats{Waiting: stored})
+			tx, commit, _ := begin(t, driver, url)
+			check(t, enqueueTx(t, q, tx))
+			check(t, commit())
+			stored++
+			if s := stats(t, q); s != (Stats{Waiting: stored}) {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+		if err := enqueueTx(t, q, nil); err == nil {
+			t.Error("no transaction was accepted")
+		}
+		if _, err := q.EnqueueTx(t.Context(), nil, post(t, "http://endpoint.test", ""), Options{}); err == nil {
+			t.Error("no transaction was accepted")
+		}
+	})
+	t.Run("the other kind of store", func(t *testing.T) {
+		q := open(t, newSQLite(t), Config{})
+		tx, _, _ := begin(t, "pgx.Tx", newPostgres(t))
+		if err := enqueueTx(t, q, tx); err == nil {
+			t.Error("it was accepted")
 		}
 	})
 }
 
 // begin begins a transaction on the test's own connection.
-func begin(t *testing.T, q *Queue, store string) (tx any, commit, rollback func() error) {
+func begin(t *testing.T, driver, url string) (tx any, commit, rollback func() error) {
 	t.Helper()
-	if q.store.sqlite { // as docs/DELIVERYQUEUE.md says
-		_, options, _ := strings.Cut(readPage(t, "../docs/DELIVERYQUEUE.md"), "file:deliveries.db?")
-		options, _, _ = strings.Cut(options, `"`)
-		own := must[*sql.Tx](t)(connect(t, "sqlite", "file:"+store+"?"+options).Begin())
+	if driver != "pgx.Tx" {
+		own := must[*sql.Tx](t)(connect(t, driver, url).Begin())
 		return own, own.Commit, own.Rollback
 	}
 	ctx := context.Background()
-	conn := must[*pgx.Conn](t)(pgx.Connect(ctx, store))
+	conn := must[*pgx.Conn](t)(pgx.Connect(ctx, url))
 	t.Cleanup(func() { conn.Close(ctx) })
 	own := must[pgx.Tx](t)(conn.Begin(ctx))
 	return own, func() error { return own.Commit(ctx) }, func() error { return own.Rollback(ctx) }
@@ -211,6 +239,107 @@ func TestDelayAndDeadline(t *testing.T) {
 	bad.check(t, 1)
 }
 
+// A delay counts by the store's clock. One that may end before the next sweep does
+// not wait for it.
+func TestDelayInTheStore(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		for _, delay := range []time.Duration{0, time.Millisecond, time.Second, step, step + time.Second, time.Hour} {
+			id := enqueue(t, q, post(t, "http://endpoint.test", ""), Options{Delay: delay})
+			want := "available"
+			if delay > step {
+				want = "scheduled"
+			}
+			if state := scan[string](t, q, fmt.Sprintf(`SELECT state FROM river_job WHERE id = %d`, id)); state != want {
+				t.Errorf("with a delay of %v it is %s", delay, state)
+			}
+			if d := get(t, q, id); (d.Next.Sub(d.Enqueued) - delay).Abs() > 2*time.Millisecond {
+				t.Errorf("with a delay of %v: %+v", delay, d)
+			}
+		}
+	})
+}
+
+// Of the deliveries with one key to one URL, one is stored.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q, end := open(t, store, Config{}), newEndpoint(t, 200)
+		once := Options{IdempotencyKey: "event 1", Once: true}
+		first := enqueue(t, q, post(t, end.URL, "1"), once)
+		another := enqueue(t, q, post(t, end.URL+"/other", "2"), once)
+		without := enqueue(t, q, post(t, end.URL, "3"), Options{IdempotencyKey: "event 1"})
+		if first == another || first == without {
+			t.Errorf("deliveries %d, %d, %d", first, another, without)
+		}
+		item := func(key string) Item {
+			return Item{post(t, end.URL, "4"), Options{IdempotencyKey: key, Once: true}}
+		}
+		ids := must[[]int64](t)(q.EnqueueMany(t.Context(), []Item{item("event 1"), item("event 2"), item("event 3"), item("event 2")}))
+		if ids[0] != first || ids[1] == ids[2] || ids[1] != ids[3] {
+			t.Errorf("deliveries %v", ids)
+		}
+		stop := start(t, q)
+		waitFor(t, q, Stats{Delivered: 5})
+		stop()
+		var wait sync.WaitGroup
+		for range 8 {
+			wait.Go(func() {
+				if id, err := q.Enqueue(t.Context(), item("event 4").Request, item("event 4").Options); err != nil || id <= ids[2] {
+					t.Errorf("delivery %d, %v", id, err)
+				}
+				if id, err := q.Enqueue(t.Context(), item("").Request, once); err != nil || id != first {
+					t.Errorf("delivery %d, %v", id, err)
+				}
+			})
+		}
+		wait.Wait()
+		wantStats(t, q, Stats{Delivered: 5, Waiting: 1})
+		if _, err := q.Enqueue(t.Context(), post(t, end.URL, ""), Options{Once: true}); err == nil {
+			t.Error("a delivery without a key was accepted once")
+		}
+	})
+}
+
+// A caller's transaction in which a delivery was stored already does not delay its
+// attempts.
+func TestOnceLocksNothing(t *testing.T) {
+	t.Parallel()
+	q, end := open(t, newPostgres(t), Config{}), newEndpoint(t, 200)
+	q.store.db.timeout = time.Minute
+	once := Options{IdempotencyKey: "key", Once: true}
+	id := enqueue(t, q, post(t, end.URL, "hello"), once)
+	tx := must[*sql.Tx](t)(q.store.db.Begin())
+	defer tx.Rollback()
+	if again, err := q.EnqueueTx(t.Context(), tx, post(t, end.URL, "hello"), once); again != id || err != nil {
+		t.Errorf("delivery %d, %v; want %d", again, err, id)
+	}
+	start(t, q)
+	waitFor(t, q, Stats{Delivered: 1}) // before the end of the transaction
+}
+
+// Of many deliveries, each has its own ID, in the order of the items.
+func TestEnqueueManyInOrder(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		var items []Item
+		for i := range 2*jobsAtOnce + 10 {
+			items = append(items, Item{post(t, "http://endpoint.test", ""), Options{IdempotencyKey: fmt.Sprint(i)}})
+		}
+		ids := must[[]int64](t)(q.EnqueueMany(t.Context(), items))
+		for i, d := range list(t, q, Filter{}) {
+			if d.ID != ids[i] || d.IdempotencyKey != fmt.Sprint(i) {
+				t.Fatalf("item %d is delivery %d: %+v", i, ids[i], d)
+			}
+		}
+		if n := stats(t, q).Waiting; n != len(items) {
+			t.Errorf("%d wait", n)
+		}
+	})
+}
+
 // The store returns the retries of the fixed policies.
 func TestPolicyInTheStore(t *testing.T) {
 	t.Parallel()
@@ -218,7 +347,9 @@ func TestPolicyInTheStore(t *testing.T) {
 	throttled := delivery.AWSManaged()
 	throttled.ThrottlePolicy = &delivery.ThrottlePolicy{MaxReceivesPerSecond: &two}
 	own := parse(t, `{"healthyRetryPolicy": {"numRetries": 7}, "requestPolicy": {"headerContentType": "text/csv"}}`)
-	for _, policy := range []*delivery.Policy{nil, delivery.CustomerManaged(), throttled, own} {
+	for _, policy := range []*delivery.Policy{
+		nil, delivery.CustomerManaged(), throttled, own, {Schedule: []time.Duration{time.Second, 48 * time.Hour}}, {Schedule: []time.Duration{}},
+	} {
 		stored, _ := encodeAndRead(t, post(t, "http://endpoint.test", "hello"), Options{Policy: policy})
 		want, n := 0, 0
 		for range policy.Delays() {
@@ -233,4 +364,16 @@ func TestPolicyInTheStore(t *testing.T) {
 			t.Errorf("%d retries, want %d; %+v, %v", n, want, stored.policy, stored.policy.ValidateRaw())
 		}
 	}
+}
+
+// A queue that signs refuses a key that cannot be signed.
+func TestKeyThatCannotBeSigned(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{Base: webhook.Sign(nil, nil)})
+	for key, ok := range map[string]bool{"a.b": false, "é": false, "a-b": true} {
+		if _, err := q.Enqueue(t.Context(), post(t, "http://endpoint.test", "x"), Options{IdempotencyKey: key}); (err == nil) != ok {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	enqueue(t, open(t, newSQLite(t), Config{}), post(t, "http://endpoint.test", "x"), Options{IdempotencyKey: "a.b"})
 }

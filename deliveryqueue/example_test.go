@@ -23,8 +23,10 @@ import (
 )
 
 // deliver stores a delivery and works the queue until ctx ends.
-func deliver(ctx context.Context, store string, req *http.Request, policy *delivery.Policy) error {
-	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{}) // a file, or postgres://…
+func deliver(
+	ctx context.Context, store string, config deliveryqueue.Config, req *http.Request, policy *delivery.Policy,
+) error {
+	queue, err := deliveryqueue.Open(ctx, store, config) // a file, or postgres://…
 	if err != nil {
 		return err
 	}
@@ -34,6 +36,10 @@ func deliver(ctx context.Context, store string, req *http.Request, policy *deliv
 	}
 	return queue.Run(ctx) // this process may be killed, and another one run the queue
 }
+
+// local sends to this machine, where the endpoints of the examples are. The zero
+// Config sends only to public addresses.
+var local = deliveryqueue.Config{Base: webhook.PublicOnly(webhook.Loopback()...)}
 
 // check ends an example.
 func check(err error) {
@@ -64,8 +70,8 @@ func Example() {
 	defer remove()
 	req, err := http.NewRequest("POST", endpoint.URL+"/hook", strings.NewReader(`{"order": 7}`))
 	check(err)
-	// CustomerManaged has 50 retries in 6 hours.
-	fmt.Println(deliver(ctx, store, req, delivery.CustomerManaged()))
+	// CustomerManaged has 50 retries in more than 6 hours.
+	fmt.Println(deliver(ctx, store, local, req, delivery.CustomerManaged()))
 	// Output:
 	// /hook got {"order": 7}
 	// <nil>
@@ -107,7 +113,7 @@ func Example_deadLetter() {
 	defer endpoint.Close()
 	store, remove := newStore()
 	defer remove()
-	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{})
+	queue, err := deliveryqueue.Open(ctx, store, local)
 	check(err)
 	defer queue.Close()
 
@@ -127,7 +133,7 @@ func ExampleQueue_Redrive() {
 	ctx := context.Background()
 	store, remove := newStore()
 	defer remove()
-	queue, err := deliveryqueue.Open(ctx, store, deliveryqueue.Config{})
+	queue, err := deliveryqueue.Open(ctx, store, local)
 	check(err)
 	defer queue.Close()
 	for d, err := range queue.List(ctx, deliveryqueue.Filter{State: deliveryqueue.Dead}) {

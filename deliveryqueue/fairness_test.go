@@ -55,14 +55,15 @@ type crowd struct {
 
 // Slow endpoints do not hold up the others, and continue when they are quick again.
 // DELIVERYQUEUE_FIFTY=10m runs the test for that long on each store, with three
-// processes (or DELIVERYQUEUE_PROCESSES) and 100,000 waiting deliveries, and
-// compares it with a store in which no endpoint is slow. Each crowd takes at least
-// 10 s.
+// processes (or DELIVERYQUEUE_PROCESSES) of 200 workers (or DELIVERYQUEUE_WORKERS)
+// and 100,000 waiting deliveries, and compares it with a store in which no endpoint
+// is slow. Each crowd takes at least 10 s.
 func TestSlowEndpoints(t *testing.T) {
 	t.Parallel()
 	text := os.Getenv("DELIVERYQUEUE_FIFTY")
 	if text == "" {
-		testSlow(t, newSQLite(t), 1000, []crowd{{40, "hang"}}, time.Second, Config{AttemptTimeout: 2 * time.Second})
+		config := Config{AttemptTimeout: 2 * time.Second, Workers: 10}
+		testSlow(t, newSQLite(t), 1000, []crowd{{10, "hang in 1 of 10"}}, time.Second, config)
 		return
 	}
 	crowds := []crowd{{10, "hang"}, {40, "take 4.9 s"}}
@@ -74,10 +75,14 @@ func TestSlowEndpoints(t *testing.T) {
 		}
 	}
 	crowds = append([]crowd{{}}, crowds...)
+	workers := 0
+	if text := os.Getenv("DELIVERYQUEUE_WORKERS"); text != "" {
+		workers = must[int](t)(strconv.Atoi(text))
+	}
 	whole := must[time.Duration](t)(time.ParseDuration(text))
 	crowds = crowds[:max(2, min(int(whole/(10*time.Second)), len(crowds)))]
 	onEach(t, func(t *testing.T, store string) {
-		testSlow(t, store, 100_000, crowds, whole/time.Duration(len(crowds)), Config{})
+		testSlow(t, store, 100_000, crowds, whole/time.Duration(len(crowds)), Config{Workers: workers})
 	})
 }
 

@@ -105,7 +105,7 @@ func (f *fetcher) look(ctx context.Context, client string) (jobs []*rivertype.Jo
 	}
 	for _, t := range all {
 		h := of[t.endpoint]
-		h.disabled = t.disabled
+		h.disabled, h.throttled = t.disabled, t.throttled
 		f.ledger.enter(t.job.ID, t.endpoint, h, time.Now())
 		jobs = append(jobs, t.job)
 	}
@@ -117,7 +117,8 @@ const (
 	// long as the one before.
 	firstPage = 64
 
-	// mostLooked is about how many endpoints a look reads.
+	// mostLooked is about how many endpoints a look reads, unless the first ones have
+	// a delivery for each worker.
 	mostLooked = 1000
 
 	// mostLately is the number of deliveries that became due recently whose
@@ -126,7 +127,7 @@ const (
 )
 
 // choose returns the endpoints to take deliveries from. It reads all that have
-// some. If these are too many, it reads those of new deliveries and of retries, and
+// some. If these are many, it reads those of new deliveries and of retries, and
 // continues with the others after those of the last look.
 func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 	var all []candidate
@@ -136,9 +137,7 @@ func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 			switch {
 			case !c.due || seen[c.Endpoint]:
 			case c.wait > early:
-				if next := time.Now().Add(c.wait - early/2); next.Before(f.next) {
-					f.next = next
-				}
+				f.soon(time.Now().Add(c.wait - early/2))
 			default:
 				all = append(all, c)
 			}
@@ -160,22 +159,35 @@ func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 		}
 		add(page)
 		read += len(page)
-		f.many = read >= mostLooked && len(page) == size
+		f.many = (read >= mostLooked || len(all) >= f.ledger.workers) && len(page) == size
 		switch whole := len(page) < size; {
 		case whole && (upTo != "" || f.cursor == ""):
-			chosen := f.ledger.allot(all, time.Now())
-			if len(chosen) > 0 { // among equal ones, the next come first
-				f.cursor = chosen[len(chosen)-1].Endpoint
-			}
-			return chosen, nil
+			f.cursor = ""
+			return f.allot(all), nil
 		case whole: // around once
 			from, upTo = "", f.cursor
 		case f.many:
-			f.next = time.Now().Add(f.poll / 8)
+			f.soon(time.Now().Add(f.poll / 8))
 			f.cursor = page[size-1].Endpoint
-			return f.ledger.allot(all, time.Now()), nil
+			return f.allot(all), nil
 		default:
 			from = page[size-1].Endpoint
 		}
+	}
+}
+
+// allot returns the endpoints to take deliveries from.
+func (f *fetcher) allot(all []candidate) []candidate {
+	chosen, next := f.ledger.allot(all, time.Now())
+	if !next.IsZero() {
+		f.soon(next)
+	}
+	return chosen
+}
+
+// soon makes the next look be at t at the latest.
+func (f *fetcher) soon(t time.Time) {
+	if t.Before(f.next) {
+		f.next = t
 	}
 }

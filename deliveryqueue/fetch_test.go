@@ -4,10 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/riverqueue/river/rivertype"
 )
 
 // backlog copies the rows in the store until there are about n.
@@ -103,73 +104,44 @@ func TestSlowLooks(t *testing.T) {
 }
 
 // A look reads a bounded number of endpoints, and the next one continues from
-// there.
+// there. It does not overlook a new delivery.
 func TestManyEndpoints(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes long with the race detector; make test runs it without")
-	}
-	t.Parallel()
-	q := open(t, newSQLite(t), Config{})
-	const n = 3 * mostLooked
-	enqueue(t, q, post(t, "http://seed.test", "x"), Options{})
-	backlog(t, q, n)
-	execute(t, q.store.db, `UPDATE river_job SET metadata =
-		jsonb_object('delivery', jsonb_object('endpoint', 'http://h' || id, 'key', 'k')) WHERE id > 1`)
-	f := q.newFetcher(t.Context())
-	for job := range int64(f.ledger.workers - f.ledger.kept) { // what endpoints at the mean may have
-		f.ledger.enter(job, "http://busy.test", health{}, time.Now())
-	}
-	for id := 2; id <= n; id++ {
-		f.ledger.accounts[fmt.Sprintf("http://h%d", id)] = &account{known: true, seconds: 1000, at: time.Now()}
-	}
-	for look, want := range []int{0, 1} { // http://seed.test, the last
-		f.next = time.Now().Add(f.poll)
-		chosen := must[[]candidate](t)(f.choose(t.Context()))
-		if len(chosen) != want || want == 0 && time.Until(f.next) > f.poll/2 {
-			t.Errorf("look %d chooses %+v, and the next is in %v", look, chosen, time.Until(f.next))
-		}
-	}
-}
-
-// However many endpoints are paused, a new delivery, also of another process, is
-// later than without them by at most Config.PollInterval.
-func TestManyPausedEndpoints(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes long with the race detector; make test runs it without")
-	}
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		q, other := open(t, store, Config{PollInterval: defaultPollInterval}), open(t, store, Config{})
-		end := newEndpoint(t, 200)
-		median := func() time.Duration {
-			stop := start(t, q)
-			defer stop()
-			var late []time.Duration
-			for range 20 {
-				time.Sleep(50 * time.Millisecond)
-				begin, before := time.Now(), len(end.requests())
-				enqueue(t, other, post(t, end.URL, "hello"), Options{})
-				end.wait(t, before+1)
-				late = append(late, end.requests()[before].at.Sub(begin))
-			}
-			slices.Sort(late)
-			t.Logf("late by %v", late)
-			return late[len(late)/2]
-		}
-		without := median()
-		execute(t, q.store.db, "DELETE FROM river_job") // backlog copies the rows
+		q := open(t, store, Config{Workers: 10})
+		const n = 300
 		enqueue(t, q, post(t, "http://seed.test", "x"), Options{})
-		backlog(t, q, 20_000)
-		object := `jsonb_build_object`
-		if q.store.sqlite {
-			object = `jsonb_object`
+		backlog(t, q, n)
+		spread(t, q)
+		f := q.newFetcher(t.Context())
+		end := newEndpoint(t, 200)
+		enqueue(t, q, post(t, end.URL, "x"), Options{})
+		taken, first := 0, -1
+		for looks := 0; taken <= n; looks++ {
+			f.next = time.Now().Add(f.poll)
+			for _, job := range must[[]*rivertype.JobRow](t)(f.look(t.Context(), "a client")) {
+				if taken++; f.ledger.attempts[job.ID].endpoint == end.URL {
+					first = looks
+				}
+				f.leave(job.ID)
+			}
+			if looks > n {
+				t.Fatalf("%d of %d deliveries were taken", taken, n)
+			}
 		}
-		execute(t, q.store.db, fmt.Sprintf(`UPDATE river_job SET scheduled_at = %s,
-			metadata = %[2]s('delivery', %[2]s('endpoint', 'http://h' || id, 'key', 'k'))`, q.store.after(`-60`), object))
-		execute(t, q.store.db, `INSERT INTO deliveryqueue_endpoint (endpoint, paused_at)
-			SELECT 'http://h' || id, 1 FROM river_job`)
-		if with := median(); with > without+defaultPollInterval {
-			t.Errorf("half are later than %v, and without them than %v", with, without)
+		if first > 2 {
+			t.Errorf("the new one was taken in look %d", first)
 		}
 	})
+}
+
+// spread gives each delivery an endpoint of its own.
+func spread(t testing.TB, q *Queue) {
+	t.Helper()
+	object := `jsonb_build_object`
+	if q.store.sqlite {
+		object = `jsonb_object`
+	}
+	execute(t, q.store.db, fmt.Sprintf(`UPDATE river_job SET scheduled_at = %s,
+		metadata = %[2]s('delivery', %[2]s('endpoint', 'http://h' || id, 'key', 'k'))`, q.store.after(`-60`), object))
 }

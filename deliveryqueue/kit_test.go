@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery"
+	"example.com/awsretry/deliveryqueue/webhook"
 )
 
 func TestMain(m *testing.M) {
@@ -138,7 +139,9 @@ func connect(t testing.TB, driver, name string) *sql.DB {
 	return db
 }
 
-func execute(t testing.TB, db *sql.DB, statement string, values ...any) {
+func execute(t testing.TB, db interface {
+	Exec(query string, values ...any) (sql.Result, error)
+}, statement string, values ...any) {
 	t.Helper()
 	must[sql.Result](t)(db.Exec(statement, values...))
 }
@@ -150,6 +153,9 @@ func scan[T any](t testing.TB, q *Queue, query string) (value T) {
 	return value
 }
 
+// loopback is the Base of tests whose endpoints are servers.
+var loopback = webhook.PublicOnly(webhook.Loopback()...)
+
 func open(t testing.TB, store string, config Config) *Queue {
 	t.Helper()
 	if config.PollInterval == 0 {
@@ -157,6 +163,9 @@ func open(t testing.TB, store string, config Config) *Queue {
 	}
 	if testing.Verbose() && config.Logger == nil {
 		config.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	if config.Base == nil {
+		config.Base = loopback
 	}
 	q := must[*Queue](t)(Open(t.Context(), store, config))
 	t.Cleanup(func() { check(t, q.Close()) })

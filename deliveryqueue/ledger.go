@@ -1,31 +1,40 @@
 package deliveryqueue
 
 import (
-	"math"
+	"cmp"
 	"sync"
 	"time"
 )
 
-// A ledger divides the workers of a process among the endpoints. It divides the
-// workers' time fairly, both current and recent:
+// A ledger divides the workers of a process among the endpoints. To wait for a
+// response is no work:
 //
-//   - The next free worker goes to the waiting endpoint that took the least time.
-//   - A quarter of the workers is reserved for the endpoints below the mean, among
-//     those that wait or have workers: the less time an endpoint took, the more of
-//     the reserved workers it may have. An endpoint at the mean or above gets none.
-//   - A new endpoint counts as half the mean until its first attempt ends.
-//   - An endpoint has at most Config.PerEndpoint workers at a time.
+//   - An attempt that has taken longer than quickly is no longer one of
+//     Config.Workers. It is only one of all attempts in progress, of which there are
+//     at most extra more than workers.
+//   - A quarter of the workers, and as many of all attempts in progress, is reserved
+//     for the endpoints whose attempts are quick on average, and another quarter of the
+//     workers for these and for new endpoints.
+//   - An endpoint has an equal part of the rest, and one part is left over, or an
+//     eleventh if more than ten endpoints were used lately. It does not have more than
+//     could still begin.
+//   - The next attempt is alternately for the endpoint whose deliveries have waited
+//     least, so that one that has no backlog does not wait for many that do, unless it
+//     is slow or has an eighth of the workers; and for the one with the fewest attempts
+//     in progress that had none for longest.
 //
-// So it makes no difference to the others how many endpoints are slow, how slow,
-// and why. Each process considers only its own workers.
+// So an endpoint that is slow, now and then or always, delays the others by at most
+// quickly, unless as many attempts hang as there may be. Each process considers only
+// its own attempts.
 type ledger struct {
-	workers, kept int
-	perEndpoint   int           // 0: see most
-	lately        time.Duration // the time in which taken time decays by a factor of e
+	workers, total int // attempts that are quick so far, and all in progress, at most
+	kept           int // of each, for other endpoints than those of the next class
+	perEndpoint    int // 0: no limit
 
 	mu       sync.Mutex
 	attempts map[int64]running // in progress, by job
-	busy     int               // workers
+	begun    int               // all attempts
+	recent   [classes]bool     // the last one was for the endpoint of this class whose deliveries have waited least
 	accounts map[string]*account
 	full     bool // there was no room for a delivery that is due
 
@@ -34,50 +43,73 @@ type ledger struct {
 	successes map[string]int64
 }
 
-// An account is an endpoint's current and recent use of the workers.
+// An account is what is known about an endpoint that was used lately.
 type account struct {
-	attempts int     // in progress
-	seconds  float64 // of the workers' time that it took up to at, decayed
-	at       time.Time
-	known    bool // an attempt has ended
+	attempts int       // in progress
+	turn     int       // ledger.begun when its last attempt began
+	used     time.Time // when its last attempt began or ended
+	known    bool      // an attempt has ended, or is not quick
+	mean     time.Duration
 	health   health
+
+	delivered time.Time // when an attempt last succeeded
 }
 
 // A health is what the last attempts show about an endpoint.
 type health struct {
 	failing  time.Time // since when every attempt has failed; zero: the last one succeeded
 	disabled bool      // only probes are sent, now and then
+
+	throttled bool
 }
 
 const (
-	shortestLately = 10 * time.Minute
-
-	// The time that counts is much longer than an attempt, so that an endpoint
-	// whose attempts hang does not seem to take little while it waits for the next
-	// one.
-	latelyTimeouts = 40
+	quickly = 250 * time.Millisecond // what the response of a healthy endpoint takes
+	extra   = 30                     // attempts in progress in addition to workers
+	hogs    = 10                     // endpoints whose attempts may hang while others can begin
+	lately  = 10 * time.Minute       // for which an account is kept
+	ofLast  = 16                     // attempts of which an account has the mean
+	part    = 8                      // of the workers, which an endpoint may have because its deliveries have waited least
 )
 
 func newLedger(c Config) *ledger {
 	return &ledger{
-		workers: c.Workers, kept: min((c.Workers+3)/4, c.Workers-1), perEndpoint: c.PerEndpoint,
-		lately:    max(shortestLately, latelyTimeouts*c.AttemptTimeout),
+		workers: c.Workers, total: c.sockets(), kept: (c.Workers + 3) / 4, perEndpoint: c.PerEndpoint,
 		attempts:  make(map[int64]running),
 		accounts:  make(map[string]*account),
 		successes: make(map[string]int64),
 	}
 }
 
-// taken returns the workers' time in seconds that the endpoint took up to now.
-func (a *account) taken(now time.Time, lately time.Duration) float64 {
-	rest := math.Exp(-float64(max(now.Sub(a.at), 0)) / float64(lately))
-	return a.seconds*rest + float64(a.attempts)*lately.Seconds()*(1-rest) // time taken meanwhile decays, too
+// sockets returns how many attempts may be in progress.
+func (c Config) sockets() int { return min(c.Workers+extra, maxWorkers) }
+
+// The classes of endpoints.
+const (
+	isQuick = iota
+	isNew
+	isSlow
+	classes
+)
+
+func (a *account) class() int {
+	switch {
+	case !a.known:
+		return isNew
+	case a.mean < quickly:
+		return isQuick
+	}
+	return isSlow
 }
 
-// set sets how many attempts are in progress from now on.
-func (a *account) set(attempts int, now time.Time, lately time.Duration) {
-	a.seconds = a.taken(now, lately)
-	a.attempts, a.at = attempts, now
+// note records what an attempt takes, up to now or in all. noted is what was recorded
+// of it before.
+func (a *account) note(took, noted time.Duration) {
+	if noted == 0 {
+		a.mean -= a.mean / ofLast
+	}
+	a.mean += (took - noted) / ofLast
+	a.known = true
 }
 
 // running is the attempts of a job in progress. There may briefly be two, when the
@@ -85,7 +117,13 @@ func (a *account) set(attempts int, now time.Time, lately time.Duration) {
 type running struct {
 	endpoint string
 	n        int
+	began    time.Time // the last one
+	ended    bool      // the endpoint has responded
+	noted    time.Duration
 }
+
+// working reports whether the attempt counts as a worker.
+func (r running) working(now time.Time) bool { return now.Sub(r.began) < quickly }
 
 // A candidate is an endpoint whose deliveries are due.
 type candidate struct {
@@ -94,100 +132,118 @@ type candidate struct {
 
 	health health
 	due    bool          // a delivery is due, and the endpoint may get attempts
+	waited time.Duration // since the first one was due
 	wait   time.Duration // until its throttle's next turn
 	turns  int           // how many deliveries its throttle allows now at most
 }
 
-// allot sets how many deliveries to take from each candidate for the free workers,
-// and returns the candidates from which some are taken.
-func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidate) {
+// allot sets how many deliveries to take from each candidate, and returns the
+// candidates from which some are taken. If a delivery waits for a worker, it also
+// returns when there will be one at the latest.
+func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidate, next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.full = false
-	if len(candidates) == 0 {
-		return nil
-	}
-	present := make(map[string]*account, len(candidates))
-	for _, r := range l.attempts {
-		present[r.endpoint] = l.accounts[r.endpoint]
-	}
+	rooms, next := l.rooms(now)
 	own := make([]account, len(candidates))
 	for i := range candidates {
-		c := &candidates[i]
-		c.N = 0
-		a := l.accounts[c.Endpoint]
-		if a == nil {
-			a = &account{at: now}
+		candidates[i].N = 0
+		if a := l.accounts[candidates[i].Endpoint]; a != nil {
+			own[i] = *a
 		}
-		a.health = c.health
-		present[c.Endpoint] = a
-		own[i] = *a
-		own[i].set(a.attempts, now, l.lately)
 	}
-	var taken float64
-	for _, a := range present {
-		taken += a.taken(now, l.lately)
+	most := l.perEndpoint
+	if most == 0 {
+		most = (l.total - l.kept) / (1 + min(hogs, max(len(candidates), len(l.accounts))))
 	}
-	n := float64(len(present))
-	busy, most := l.busy, l.most(len(present))
 	for {
-		next, least := -1, 0.0
-		for i, c := range candidates {
+		pick, newest := -1, -1
+		for i := range candidates {
+			c, a := &candidates[i], &own[i]
 			if c.N == c.turns {
 				continue
 			}
-			took := own[i].share(taken/n, float64(busy)/n)
-			if own[i].attempts >= most || busy+l.keep(took) >= l.workers {
+			if !rooms.has(a.class()) || a.attempts >= max(1, min(most, rooms[isQuick].attempts-l.kept)) {
 				l.full = true
 				continue
 			}
-			if next < 0 || took < least {
-				next, least = i, took
+			if pick < 0 || cmp.Or(cmp.Compare(a.attempts, own[pick].attempts), cmp.Compare(a.turn, own[pick].turn)) < 0 {
+				pick = i
+			}
+			if c.N > 0 || a.class() == isSlow || a.attempts > l.workers/part {
+				continue
+			}
+			if newest < 0 || cmp.Or(cmp.Compare(c.waited, candidates[newest].waited), cmp.Compare(a.turn, own[newest].turn)) < 0 {
+				newest = i
 			}
 		}
-		if next < 0 {
+		if pick < 0 {
 			break
 		}
-		candidates[next].N++
-		own[next].attempts++
-		busy++
+		if newest >= 0 {
+			recent := &l.recent[own[newest].class()]
+			if *recent = !*recent; *recent {
+				pick = newest
+			}
+		}
+		candidates[pick].N++
+		own[pick].attempts++
+		rooms.take(own[pick].class(), 1, true)
 	}
 	for _, c := range candidates {
 		if c.N > 0 {
 			chosen = append(chosen, c)
 		}
 	}
-	return chosen
+	if !l.full {
+		next = time.Time{}
+	}
+	return chosen, next
 }
 
-// share returns how much of the workers the endpoint took, relative to the mean:
-// now or recently, whichever is more.
-func (a account) share(meanSeconds, meanAttempts float64) float64 {
-	share := 0.5
-	if a.known {
-		share = 0
-		if meanSeconds > 0 {
-			share = a.seconds / meanSeconds
+// rooms has how many attempts may begin, for the endpoints of each class and those of
+// the classes after it together.
+type rooms [classes]struct{ workers, attempts int }
+
+func (r *rooms) has(class int) bool {
+	for _, room := range r[:class+1] {
+		if room.workers <= 0 || room.attempts <= 0 {
+			return false
 		}
 	}
-	if a.attempts > 0 {
-		share = max(share, float64(a.attempts)/meanAttempts)
-	}
-	return share
+	return true
 }
 
-// keep returns how many workers an endpoint with this share cannot have.
-func (l *ledger) keep(share float64) int {
-	return int(math.Round(float64(l.kept) * min(share, 1)))
+func (r *rooms) take(class, n int, working bool) {
+	for i := range r[:class+1] {
+		r[i].attempts -= n
+		if working {
+			r[i].workers -= n
+		}
+	}
 }
 
-// most returns how many workers one of n endpoints may have. By default, it is a
-// tenth, or more if fewer than ten endpoints share them.
-func (l *ledger) most(n int) int {
-	if l.perEndpoint > 0 {
-		return l.perEndpoint
+// rooms returns the rooms, and when there will be another worker. It records what the
+// attempts in progress take.
+func (l *ledger) rooms(now time.Time) (all rooms, next time.Time) {
+	for class := range all {
+		all[class].workers, all[class].attempts = max(l.workers-class*l.kept, 1), l.total-min(class, 1)*l.kept
 	}
-	return max(l.workers/10, (l.workers-l.kept)/max(n, len(l.accounts)), 1)
+	for job, r := range l.attempts {
+		if age := now.Sub(r.began); !r.ended && !r.working(now) {
+			l.accounts[r.endpoint].note(age, r.noted)
+			r.noted = age
+			l.attempts[job] = r
+		}
+	}
+	for _, r := range l.attempts {
+		working := r.working(now)
+		if end := r.began.Add(quickly); working && (next.IsZero() || end.Before(next)) {
+			next = end
+		}
+		all.take(l.accounts[r.endpoint].class(), r.n, working)
+	}
+	return all, next
 }
 
 // enter records that an attempt begins.
@@ -196,17 +252,17 @@ func (l *ledger) enter(job int64, endpoint string, h health, now time.Time) {
 	defer l.mu.Unlock()
 	a := l.accounts[endpoint]
 	if a == nil {
-		a = new(account)
+		a = &account{mean: quickly}
 		l.accounts[endpoint] = a
 	}
-	l.attempts[job] = running{endpoint, l.attempts[job].n + 1}
-	l.busy++
-	a.set(a.attempts+1, now, l.lately)
-	a.health = h
+	l.attempts[job] = running{endpoint: endpoint, n: l.attempts[job].n + 1, began: now}
+	l.begun++
+	a.attempts++
+	a.turn, a.used, a.health = l.begun, now, h
 }
 
 // leave records that an attempt has ended, and reports whether a delivery waits for
-// a free worker.
+// that.
 func (l *ledger) leave(job int64, now time.Time) (full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,11 +275,23 @@ func (l *ledger) leave(job int64, now time.Time) (full bool) {
 	} else {
 		delete(l.attempts, job)
 	}
-	l.busy--
 	a := l.accounts[r.endpoint]
-	a.set(a.attempts-1, now, l.lately)
-	a.known = true
+	a.attempts--
+	a.used = now
 	return l.full
+}
+
+// responded records how long the endpoint took for an attempt.
+func (l *ledger) responded(job int64, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, ok := l.attempts[job]
+	if !ok {
+		return
+	}
+	l.accounts[r.endpoint].note(took, r.noted)
+	r.ended = true
+	l.attempts[job] = r
 }
 
 // of returns the health of the endpoint of an attempt.
@@ -249,7 +317,7 @@ func (l *ledger) saw(job int64, failed bool, now time.Time) (endpoint string, be
 	before = a.health
 	switch {
 	case !failed:
-		a.health = health{}
+		a.health = health{throttled: before.throttled}
 	case before.failing.IsZero():
 		a.health.failing = now
 	}
@@ -262,16 +330,25 @@ func (l *ledger) succeeded(job int64, at time.Time) {
 	defer l.mu.Unlock()
 	if r, ok := l.attempts[job]; ok {
 		l.successes[r.endpoint] = at.UnixMicro()
+		l.accounts[r.endpoint].delivered = time.Now()
 	}
 }
 
+// delivered reports whether an attempt at the endpoint succeeded in the last minute.
+func (l *ledger) delivered(endpoint string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.accounts[endpoint]
+	return a != nil && now.Sub(a.delivered) < time.Minute
+}
+
 // flush returns the successes since the last call, and forgets endpoints that were
-// not used recently and took little time.
+// not used lately.
 func (l *ledger) flush(now time.Time) (all []success) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for endpoint, a := range l.accounts {
-		if a.attempts == 0 && now.Sub(a.at) > shortestLately && a.taken(now, l.lately) < l.lately.Seconds()/100 {
+		if a.attempts == 0 && now.Sub(a.used) > lately {
 			delete(l.accounts, endpoint)
 		}
 	}

@@ -8,24 +8,55 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"example.com/awsretry/internal/worlds"
 )
 
 // A party is a number of endpoints of one kind in a simulation.
 type party struct {
+	name     string
 	n        int
-	takes    func() time.Duration // an attempt
-	interval time.Duration        // between two deliveries to one of them; 0: deliveries always wait
+	takes    func(*rand.Rand, time.Duration) time.Duration // an attempt, at a time since the beginning
+	interval time.Duration                                 // between two deliveries to one of them; 0: deliveries always wait
+	first    int                                           // deliveries that wait at the beginning
+	known    bool                                          // to be quick
 }
 
-func always(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+type takes = func(*rand.Rand, time.Duration) time.Duration
 
-// A receiver is an endpoint in a simulation. Its counts are of the second half.
+func always(d time.Duration) takes { return func(*rand.Rand, time.Duration) time.Duration { return d } }
+
+func between(least, most time.Duration) takes {
+	return func(r *rand.Rand, _ time.Duration) time.Duration { return least + rand.N(most-least) }
+}
+
+// oneIn is quick except for one attempt in n.
+func oneIn(n int, d time.Duration) takes {
+	return func(r *rand.Rand, _ time.Duration) time.Duration {
+		if r.IntN(n) == 0 {
+			return d
+		}
+		return 20 * time.Millisecond
+	}
+}
+
+// nowAndThen is quick for a time, then slow, and so on.
+func nowAndThen(period, d time.Duration) takes {
+	return func(_ *rand.Rand, since time.Duration) time.Duration {
+		if since/period%2 == 1 {
+			return d
+		}
+		return 20 * time.Millisecond
+	}
+}
+
+// A receiver is an endpoint in a simulation.
 type receiver struct {
 	name string
 	party
 	waiting []time.Time     // since when a delivery waits
 	late    []time.Duration // from then to the attempt
-	used    time.Duration   // of the workers
+	tries   int
 }
 
 type event struct {
@@ -48,179 +79,253 @@ func (a *agenda) Pop() any {
 // A simulation has processes whose ledgers divide their workers among receivers,
 // in virtual time.
 type simulation struct {
-	now, from, end time.Time
-	events         agenda
-	ledgers        []*ledger
-	receivers      []*receiver
-	jobs           int64
+	r          *rand.Rand
+	begin, now time.Time
+	next       map[*ledger]time.Time // when a worker was last said to be free
+	events     agenda
+	ledgers    []*ledger
+	receivers  []*receiver
+	jobs       int64
+	most       int // attempts in progress of one process
 }
 
 // simulate returns the receivers of each party after the span.
-func simulate(config Config, processes int, span time.Duration, parties ...party) [][]*receiver {
-	begin := time.Unix(0, 0)
-	s := &simulation{now: begin, from: begin.Add(span / 2), end: begin.Add(span)}
+func simulate(r *rand.Rand, config Config, processes int, span time.Duration, parties ...party) (*simulation, [][]*receiver) {
+	s := &simulation{r: r, begin: time.Unix(1e9, 0), now: time.Unix(1e9, 0), next: make(map[*ledger]time.Time)}
 	for range processes {
 		s.ledgers = append(s.ledgers, newLedger(config.withDefaults()))
 	}
 	groups := make([][]*receiver, len(parties))
 	for k, p := range parties {
 		for i := range p.n {
-			r := &receiver{name: fmt.Sprintf("%d-%d", k, i), party: p}
-			s.receivers, groups[k] = append(s.receivers, r), append(groups[k], r)
+			e := &receiver{name: fmt.Sprintf("%d-%d", k, i), party: p}
+			e.waiting = slices.Repeat([]time.Time{s.now}, p.first)
+			s.receivers, groups[k] = append(s.receivers, e), append(groups[k], e)
+			for _, l := range s.ledgers {
+				if p.known {
+					l.accounts[e.name] = &account{known: true}
+				}
+			}
 			if p.interval > 0 {
-				s.after(rand.N(p.interval), func() { s.arrive(r) })
+				s.after(time.Duration(r.Int64N(int64(p.interval))), func() { s.arrive(e) })
 			}
 		}
 	}
-	for i := 0; s.now.Before(s.end); i++ {
-		for k := range s.ledgers {
-			s.look(s.ledgers[(i+k)%len(s.ledgers)])
+	s.after(span, func() {})
+	for end := s.now.Add(span); s.now.Before(end); {
+		for _, k := range r.Perm(len(s.ledgers)) {
+			for s.look(s.ledgers[k]) {
+			}
 		}
 		e := heap.Pop(&s.events).(event)
 		s.now = e.at
 		e.do()
 	}
-	return groups
+	return s, groups
 }
 
 func (s *simulation) after(d time.Duration, do func()) {
 	heap.Push(&s.events, event{s.now.Add(d), do})
 }
 
-func (s *simulation) arrive(r *receiver) {
-	r.waiting = append(r.waiting, s.now)
-	s.after(time.Duration(float64(r.interval)*rand.ExpFloat64()), func() { s.arrive(r) })
+func (s *simulation) arrive(e *receiver) {
+	e.waiting = append(e.waiting, s.now)
+	s.after(e.interval/2+time.Duration(s.r.Int64N(int64(e.interval))), func() { s.arrive(e) })
 }
 
-// look runs when deliveries may be due.
-func (s *simulation) look(l *ledger) {
+// look runs when deliveries may be due. It reports whether some were taken.
+func (s *simulation) look(l *ledger) bool {
 	var due []candidate
 	byName := make(map[string]*receiver)
-	for _, r := range s.receivers {
-		if len(r.waiting) > 0 || r.interval == 0 {
-			due = append(due, candidate{Endpoint: r.name, turns: math.MaxInt})
-			byName[r.name] = r
+	for _, e := range s.receivers {
+		if c := (candidate{Endpoint: e.name, turns: math.MaxInt, waited: time.Hour}); len(e.waiting) > 0 || e.interval == 0 {
+			if len(e.waiting) > 0 {
+				c.waited = s.now.Sub(e.waiting[0])
+			}
+			due = append(due, c)
+			byName[e.name] = e
 		}
 	}
-	for _, c := range l.allot(due, s.now) {
-		r := byName[c.Endpoint]
-		for n := c.N; n > 0 && (r.interval == 0 || len(r.waiting) > 0); n-- {
-			s.attempt(l, r)
+	chosen, next := l.allot(due, s.now)
+	for _, c := range chosen {
+		e := byName[c.Endpoint]
+		for n := c.N; n > 0 && (e.interval == 0 || len(e.waiting) > 0); n-- {
+			s.attempt(l, e)
 		}
 	}
+	s.most = max(s.most, len(l.attempts))
+	if !next.IsZero() && !next.Equal(s.next[l]) {
+		s.next[l] = next
+		s.after(next.Sub(s.now), func() {})
+	}
+	return len(chosen) > 0
 }
 
-func (s *simulation) attempt(l *ledger, r *receiver) {
-	if r.interval > 0 {
-		if !s.now.Before(s.from) {
-			r.late = append(r.late, s.now.Sub(r.waiting[0]))
-		}
-		r.waiting = r.waiting[1:]
+func (s *simulation) attempt(l *ledger, e *receiver) {
+	if e.interval > 0 {
+		e.late = append(e.late, s.now.Sub(e.waiting[0]))
+		e.waiting = e.waiting[1:]
 	}
+	e.tries++
 	s.jobs++
-	job, took := s.jobs, r.takes()
-	l.enter(job, r.name, health{}, s.now)
-	s.after(took, func() { l.leave(job, s.now) })
-	begin, end := max(s.now.Sub(s.from), 0), min(s.now.Add(took).Sub(s.from), s.end.Sub(s.from))
-	r.used += max(end-begin, 0)
+	job, took := s.jobs, e.takes(s.r, s.now.Sub(s.begin))
+	l.enter(job, e.name, health{}, s.now)
+	s.after(took, func() {
+		l.responded(job, took)
+		l.leave(job, s.now)
+	})
 }
 
-// p99 returns the 99th percentile of how late the deliveries were.
-func p99(all []*receiver) time.Duration {
-	var late []time.Duration
-	for _, r := range all {
-		late = append(late, r.late...)
-		for range r.waiting {
-			late = append(late, math.MaxInt64)
+// lateness returns how late the deliveries were, the latest last. Those that wait
+// are the latest.
+func (s *simulation) lateness(all []*receiver) (late []time.Duration) {
+	for _, e := range all {
+		late = append(late, e.late...)
+		for _, since := range e.waiting {
+			late = append(late, s.now.Sub(since))
 		}
 	}
 	slices.Sort(late)
-	return late[(len(late)-1)*99/100]
+	return late
 }
 
-// Whatever some of fifty endpoints do, the deliveries to the others begin at once,
-// and the slow endpoints share the rest equally.
-func TestLedgerIsFair(t *testing.T) {
-	t.Parallel()
-	const span, quick = 40 * time.Second, 10 * time.Millisecond
-	hang := defaultAttemptTimeout
-	tries := []struct {
-		name  string
-		takes func() time.Duration
-	}{
-		{"0.5 s", always(500 * time.Millisecond)}, {"2 s", always(2 * time.Second)}, {"4.9 s", always(4900 * time.Millisecond)},
-		{"until the timeout", always(hang)},
-		{"until the timeout, one in ten", func() time.Duration {
-			if rand.N(10) == 0 {
-				return hang
-			}
-			return quick
-		}},
-	}
-	for _, processes := range []int{1, 3} {
-		for _, try := range tries {
-			for _, slow := range []int{1, 4, 10, 40} {
-				config := Config{Workers: 40}
-				if try.name == tries[3].name && processes == 1 {
-					config.Workers = 0 // the default
-				}
-				if processes > 1 && slow != 40 {
-					continue
-				}
-				parties := simulate(config, processes, span,
-					party{slow, try.takes, 0}, party{50 - slow, always(quick), time.Duration(50-slow) * 20 * time.Millisecond})
-				name := fmt.Sprintf("%d processes, %d endpoints take %s", processes, slow, try.name)
-				if late := p99(parties[1]); late > quick {
-					t.Errorf("%s: p99 of the others is %v late", name, late)
-				}
-				workers := config.withDefaults().Workers
-				room := min(workers-workers/4, slow*workers/10) * processes
-				var used, least, most time.Duration = 0, math.MaxInt64, 0
-				for _, r := range parties[0] {
-					used, least, most = used+r.used, min(least, r.used), max(most, r.used)
-				}
-				if got := used.Seconds() / (span / 2).Seconds(); got < .95*float64(room)-1 || got > 1.05*float64(room)+1 {
-					t.Errorf("%s: they have %.1f workers of %d", name, got, room)
-				}
-				if one := time.Duration(processes) * hang; most > least+one && float64(most-one) > 1.2*float64(least) {
-					t.Errorf("%s: they have %v to %v of the workers", name, least, most)
-				}
-			}
-		}
-	}
-}
+func p99(late []time.Duration) time.Duration { return late[(len(late)-1)*99/100] }
 
-// More workers, or a longer timeout of attempts that hang, make no endpoint wait.
-func TestLedgerWithMore(t *testing.T) {
+// Deliveries to endpoints that respond quickly do not wait for others, whatever
+// these do: beside slow ones with a backlog, with ten workers and with more, 99 in
+// 100 begin within .16 s, and each of the slow ones is attempted.
+func TestSlowBesideQuick(t *testing.T) {
 	t.Parallel()
-	for _, config := range []Config{
-		{Workers: 15}, {Workers: 20}, {Workers: 100}, {Workers: 20, AttemptTimeout: time.Second},
-		{Workers: 20, AttemptTimeout: time.Minute}, {Workers: 20, AttemptTimeout: time.Hour},
+	const hang = defaultAttemptTimeout
+	for name, how := range map[string]takes{
+		"0.5 s": always(500 * time.Millisecond), "2 s": always(2 * time.Second), "4.9 s": always(4900 * time.Millisecond),
+		"hang": always(hang), "hang in one of ten": oneIn(10, hang), "0.3 to 8 s": between(300*time.Millisecond, 8*time.Second),
 	} {
-		hang := config.withDefaults().AttemptTimeout
-		// In the first half, each endpoint is tried once.
-		quick := party{10, always(10 * time.Millisecond), max(time.Second, hang/50)}
-		parties := simulate(config, 1, 8*hang, party{40, always(hang), 0}, quick)
-		if late := p99(parties[1]); late > 10*time.Millisecond {
-			t.Errorf("%d workers, %v: p99 of the others is %v late", config.Workers, hang, late)
+		for _, config := range []Config{{Workers: 10}, {}} {
+			for _, n := range []int{1, 4, 8, 10} {
+				s, parties := simulate(rand.New(rand.NewPCG(1, 2)), config, 1, time.Minute,
+					party{name: name, n: n, takes: how},
+					party{name: "quick", n: 10, takes: always(10 * time.Millisecond), interval: time.Second})
+				if late := p99(s.lateness(parties[1])); late > 160*time.Millisecond {
+					t.Errorf("%d workers, %d take %s: p99 of the others is %v late", config.Workers, n, name, late)
+				}
+				var tries []int
+				for _, e := range parties[0] {
+					tries = append(tries, e.tries)
+				}
+				if least, most := slices.Min(tries), slices.Max(tries); least*4 < most {
+					t.Errorf("%d workers, %d take %s: %v attempts", config.Workers, n, name, tries)
+				}
+			}
 		}
+	}
+}
+
+// A steady endpoint does not wait for many that have a few deliveries each.
+func TestManyBesideOne(t *testing.T) {
+	t.Parallel()
+	const quick = 20 * time.Millisecond
+	s, parties := simulate(rand.New(rand.NewPCG(1, 2)), Config{Workers: 2}, 1, 10*time.Second,
+		party{name: "many", n: 500, takes: always(quick), first: 3, interval: 24 * time.Hour},
+		party{name: "steady", n: 1, takes: always(quick), interval: 100 * time.Millisecond})
+	if late := s.lateness(parties[1]); len(late) < 80 || late[len(late)-1] > 5*quick {
+		t.Errorf("of %d deliveries, the last one is %v late", len(late), late[len(late)-1])
+	}
+	tried := 0
+	for _, e := range parties[0] {
+		tried += min(e.tries, 1)
+	}
+	if tried < 450 {
+		t.Errorf("%d attempts are for %d endpoints", s.jobs, tried)
+	}
+}
+
+// Whatever the endpoints do that are slow, hang or have a backlog, a delivery to an
+// endpoint that responds quickly and has no backlog waits for workers that become
+// free in 250 ms, and no process has more attempts in progress than it may have. If
+// more than ten of the others hang, that is so if the endpoint is known to be quick.
+func TestLawOfFairness(t *testing.T) {
+	t.Parallel()
+	worlds.Each(t, 100, testFairness)
+}
+
+func testFairness(t *testing.T, r *rand.Rand) {
+	config := Config{Workers: worlds.Pick(r, 1, 2, 3, 4, 10, 40)}
+	if worlds.Chance(r, .2) {
+		config.PerEndpoint = 1 + r.IntN(config.Workers)
+	}
+	probe := newLedger(config.withDefaults())
+	span := func(least, most time.Duration) time.Duration {
+		return least + time.Duration(r.Int64N(int64(most-least)))
+	}
+	var parties []party
+	bad, sparse := hogs, 1+r.IntN(8)
+	many := worlds.Chance(r, .2) // more hang than may be in progress
+	if many {
+		bad = 3 * probe.total
+	}
+	for range 1 + r.IntN(4) {
+		p := party{name: "slow", n: r.IntN(bad + 1)}
+		slow := span(quickly, 15*time.Second)
+		kind := r.IntN(5)
+		switch {
+		case many || kind == 0:
+			p.takes = always(slow)
+		case kind == 1:
+			p.takes = oneIn(2+r.IntN(50), slow)
+		case kind == 2:
+			p.takes = between(300*time.Millisecond, 8*time.Second)
+		case kind == 3:
+			p.takes = nowAndThen(span(time.Second, 20*time.Second), slow)
+		case kind == 4:
+			p.takes = always(span(20*time.Millisecond, quickly)) // quick ones with a backlog
+			p.n = r.IntN(40)
+		}
+		if kind < 4 || many {
+			bad -= p.n
+		}
+		parties = append(parties, p)
+	}
+	slots := min(probe.kept+1, probe.workers-min(probe.kept, probe.workers-1))
+	limit := quickly * time.Duration(1+(2*sparse+slots-1)/slots)
+	quick := party{
+		name: "quick", n: sparse, takes: between(time.Millisecond, 50*time.Millisecond),
+		interval: 2*limit + span(0, time.Second), known: many,
+	}
+	processes := worlds.Pick(r, 1, 1, 1, 3)
+	s, groups := simulate(r, config, processes, 20*time.Second, append(parties, quick)...)
+	if all := s.lateness(groups[len(parties)]); len(all) > 0 && all[len(all)-1] > limit {
+		t.Errorf("%+v, %d processes: a delivery waits %v, more than %v, beside", config, processes, all[len(all)-1], limit)
+		for _, p := range parties {
+			t.Logf("%+v", p)
+		}
+	}
+	if s.most > config.Workers+extra {
+		t.Errorf("%+v: %d attempts in progress", config, s.most)
 	}
 }
 
 func TestOneEndpointAlone(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ workers, perEndpoint, want int }{
-		{200, 0, 150}, {10, 0, 7}, {4, 0, 3}, {2, 0, 1}, {1, 0, 1}, {200, 30, 30}, {200, 200, 150},
+	for _, tt := range []struct {
+		workers, perEndpoint int
+		quick                bool
+		want                 int
+	}{
+		{200, 0, false, 90}, {10, 0, false, 7}, {4, 0, false, 3}, {2, 0, false, 1}, {1, 0, false, 1}, {200, 30, false, 30},
+		{200, 200, true, 90}, {10, 0, true, 10},
 	} {
 		l := newLedger(Config{Workers: tt.workers, PerEndpoint: tt.perEndpoint}.withDefaults())
-		chosen := l.allot([]candidate{{Endpoint: "a", turns: math.MaxInt}}, time.Now())
+		l.accounts["a"] = &account{known: tt.quick, mean: quickly - 1}
+		chosen, _ := l.allot([]candidate{{Endpoint: "a", turns: math.MaxInt}}, time.Now())
 		if len(chosen) != 1 || chosen[0].N != tt.want || !l.full {
 			t.Errorf("%+v: %+v", tt, chosen)
 		}
 	}
 }
 
-// allotted returns how many deliveries of each candidate are taken.
+// allotted returns how many deliveries of each candidate are taken, which have
+// waited equally long.
 func allotted(l *ledger, now time.Time, names ...string) (all []int) {
 	var due []candidate
 	for _, name := range names {
@@ -233,84 +338,62 @@ func allotted(l *ledger, now time.Time, names ...string) (all []int) {
 	return all
 }
 
-// The time that an attempt takes counts while the attempt is in progress, and
-// decays afterwards. An unused endpoint is forgotten when its time no longer
-// counts.
+// An endpoint is quick if its last attempts are on average, also those in progress. An
+// unused one is forgotten.
 func TestWhatCounts(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	l := newLedger(Config{Workers: 8, PerEndpoint: 8}.withDefaults()) // 2 workers are reserved
+	l := newLedger(Config{Workers: 8, PerEndpoint: 9}.withDefaults()) // 2 are reserved, and 2 more
 	pass := func(d time.Duration) { now = now.Add(d) }
-	for job, name := range []string{"hangs", "quick", "new"} {
-		l.enter(int64(job), name, health{}, now)
+	attempt := func(d time.Duration) {
+		l.enter(1, "a", health{}, now)
+		pass(d)
+		l.responded(1, d)
+		l.leave(1, now)
 	}
-	l.leave(1, now.Add(10*time.Millisecond))
-	pass(time.Second)
-	for job := range int64(5) {
-		l.enter(10+job, "hangs", health{}, now)
+	want := func(what string, n int) {
+		t.Helper()
+		if got := allotted(l, now, "a"); got[0] != n {
+			t.Errorf("%s: %v, want %d", what, got, n)
+		}
 	}
-	if got := allotted(l, now, "hangs", "quick", "new"); !slices.Equal(got, []int{0, 1, 0}) {
-		t.Errorf("beside seven in progress: %v", got)
+	want("a new one", 6)
+	for range 4 {
+		attempt(quickly / 2)
+		want("a quick one", 8)
 	}
-	for job := range int64(5) {
-		l.leave(10+job, now)
-	}
-	l.leave(0, now)
+	attempt(2 * quickly)
+	want("one slow attempt", 8)
+	l.enter(2, "a", health{}, now)
+	pass(5 * time.Second)
+	want("an attempt that hangs", 4)
+	l.responded(2, 5*time.Second)
 	l.leave(2, now)
-	if got := allotted(l, now, "hangs", "quick", "new"); got[1] <= got[0] {
-		t.Errorf("afterward: %v", got)
+	want("it has ended", 4)
+	for range 2 * ofLast {
+		attempt(10 * time.Millisecond)
 	}
-	for job := range int64(5) {
-		l.enter(10+job, "others", health{}, now)
-	}
-	if got := allotted(l, now, "hangs", "quick"); got[0] != 0 || got[1] == 0 {
-		t.Errorf("for the last worker that is not kept: %v", got)
-	}
-	for job := range int64(5) {
-		l.leave(10+job, now)
-	}
-	pass(shortestLately + time.Minute)
+	want("quick again", 8)
+	pass(lately + 1)
 	l.flush(now)
 	if len(l.accounts) != 0 || len(l.attempts) != 0 {
 		t.Errorf("%d accounts, %d attempts", len(l.accounts), len(l.attempts))
 	}
-	l.enter(0, "long", health{}, now)
-	pass(time.Hour)
-	l.leave(0, now)
-	pass(shortestLately + time.Minute)
-	l.flush(now)
-	if len(l.accounts) != 1 {
-		t.Error("an endpoint that took an hour is forgotten at once")
-	}
 }
 
-// Half of the reserved workers are not for new endpoints.
-func TestNewEndpoints(t *testing.T) {
+// When a worker is free by the time alone, it is looked for then.
+func TestNextWorker(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	l := newLedger(Config{Workers: 40}.withDefaults())
-	l.enter(1, "quick", health{}, now)
-	l.leave(1, now.Add(10*time.Millisecond))
-	var names []string
-	for i := range 100 {
-		names = append(names, fmt.Sprint(i))
+	l := newLedger(Config{Workers: 1}.withDefaults())
+	l.enter(1, "a", health{}, now)
+	due := []candidate{{Endpoint: "b", turns: 1}}
+	if chosen, next := l.allot(due, now); len(chosen) != 0 || !next.Equal(now.Add(quickly)) {
+		t.Errorf("%+v, next in %v", chosen, next.Sub(now))
 	}
-	if n := sum(allotted(l, now, names...)); n != 35 {
-		t.Errorf("a hundred that are new have %d workers of 40", n)
+	if chosen, next := l.allot(due, now.Add(quickly)); len(chosen) != 1 || !next.IsZero() {
+		t.Errorf("%+v, next at %v", chosen, next)
 	}
-	for i := range int64(35) {
-		l.enter(i, fmt.Sprint(i), health{}, now)
-	}
-	if got := allotted(l, now.Add(time.Second), "another", "quick"); got[0] != 0 || got[1] == 0 {
-		t.Errorf("beside them: %v", got)
-	}
-}
-
-func sum(all []int) (sum int) {
-	for _, n := range all {
-		sum += n
-	}
-	return sum
 }
 
 // A job's next attempt may begin before the worker of the last one has returned.
@@ -321,13 +404,13 @@ func TestAttemptsOfAJobOverlap(t *testing.T) {
 	l.enter(1, "a", health{}, now)
 	l.enter(1, "a", health{}, now)
 	l.leave(1, now)
-	if l.busy != 1 || l.accounts["a"].attempts != 1 {
-		t.Errorf("%d are busy, of %+v", l.busy, l.accounts["a"])
+	if all, _ := l.rooms(now); all[isQuick].attempts != l.total-1 || l.accounts["a"].attempts != 1 {
+		t.Errorf("room for %+v, of %+v", all, l.accounts["a"])
 	}
 	l.leave(1, now)
 	l.leave(1, now) // River also reports a panic of the worker
-	if got := allotted(l, now, "a"); got[0] == 0 || l.busy != 0 || l.accounts["a"].attempts != 0 || len(l.attempts) != 0 {
-		t.Errorf("afterward %v, %d are busy, of %+v", got, l.busy, l.accounts["a"])
+	if all, _ := l.rooms(now); all[isQuick].attempts != l.total || l.accounts["a"].attempts != 0 || len(l.attempts) != 0 {
+		t.Errorf("afterward room for %+v, of %+v", all, l.accounts["a"])
 	}
 }
 
@@ -335,7 +418,7 @@ func TestAttemptsOfAJobOverlap(t *testing.T) {
 func TestAllotKeepsTurns(t *testing.T) {
 	t.Parallel()
 	l := newLedger(Config{}.withDefaults())
-	chosen := l.allot([]candidate{{Endpoint: "a", turns: 1}, {Endpoint: "b", turns: 3}}, time.Now())
+	chosen, _ := l.allot([]candidate{{Endpoint: "a", turns: 1}, {Endpoint: "b", turns: 3}}, time.Now())
 	if len(chosen) != 2 || chosen[0].N != 1 || chosen[1].N != 3 || l.full {
 		t.Errorf("%+v, full: %v", chosen, l.full)
 	}

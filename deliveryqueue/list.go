@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +42,17 @@ var riverStates = map[State][]rivertype.JobState{
 	Canceled:  {rivertype.JobStateCancelled},
 }
 
+// stateList returns River's names of states as an SQL list.
+func stateList(states ...State) string {
+	var names []string
+	for _, s := range states {
+		for _, name := range riverStates[s] {
+			names = append(names, "'"+string(name)+"'")
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 func stateOf(state rivertype.JobState) State {
 	for s, names := range riverStates {
 		for _, name := range names {
@@ -57,6 +71,7 @@ type Delivery struct {
 	Method         string
 	URL            string // without user, query and fragment
 	IdempotencyKey string
+	Tags           []string
 	Enqueued       time.Time
 	Next           time.Time // of the next attempt, also by its endpoint's Retry-After or probe, if it is waiting
 	Ended          time.Time // when it was delivered, canceled or became a dead letter; zero before
@@ -88,11 +103,34 @@ type Result struct {
 
 // A Filter selects deliveries. The zero value selects all.
 type Filter struct {
-	IDs      []int64   // empty: any
-	State    State     // "": any
-	Endpoint string    // as for Pause, such as https://example.com; "": any
-	Before   time.Time // enqueued before; zero: at any time
-	Limit    int       // deliveries to select, the oldest first; 0: all
+	IDs            []int64   // empty: any
+	State          State     // "": any
+	Endpoint       string    // as for Pause, such as https://example.com; "": any
+	IdempotencyKey string    // "": any
+	Tags           []string  // all of them; empty: any
+	Before         time.Time // enqueued before; zero: at any time
+
+	Newest bool  // the newest first
+	After  int64 // only deliveries that follow this ID in the order; 0: all
+	Limit  int   // deliveries to select, the first ones; 0: all
+}
+
+// next returns the end of a query for the first IDs that f selects after last, which
+// is 0 in the beginning. PostgreSQL would otherwise look for a rare key or tag in the
+// order of the IDs, and read the whole table.
+func (f Filter) next(last int64, limit int) string {
+	id, than, order := `id`, `>`, `ASC`
+	if f.IdempotencyKey != "" || len(f.Tags) > 0 {
+		id = `id + 0`
+	}
+	if f.Newest {
+		than, order = `<`, `DESC`
+	}
+	text := ``
+	if last = cmp.Or(last, f.After); last != 0 {
+		text = fmt.Sprintf(` AND %s %s %d`, id, than, last)
+	}
+	return text + fmt.Sprintf(` ORDER BY %s %s LIMIT %d`, id, order, limit)
 }
 
 // where returns the conditions of f, and their parameters.
@@ -110,16 +148,11 @@ func (s *store) where(f Filter) (string, []any, error) {
 		where += " AND id IN " + idList(f.IDs)
 	}
 	if f.State != "" {
-		names, ok := riverStates[f.State]
-		if !ok {
+		if _, ok := riverStates[f.State]; !ok {
 			return "", nil, fmt.Errorf("Filter.State is %.20q; it must be one of waiting, running, delivered, dead, canceled",
 				f.State)
 		}
-		var list []string
-		for _, name := range names {
-			list = append(list, "'"+string(name)+"'")
-		}
-		where += " AND state IN (" + strings.Join(list, ", ") + ")"
+		where += " AND state IN (" + stateList(f.State) + ")"
 	}
 	if f.Endpoint != "" {
 		name, err := parseEndpoint(f.Endpoint)
@@ -127,6 +160,23 @@ func (s *store) where(f Filter) (string, []any, error) {
 			return "", nil, fmt.Errorf("Filter.Endpoint: %w", err)
 		}
 		add("("+s.metadata()+") -> 'delivery' ->> 'endpoint' = $%d", name)
+	}
+	has := func(name string, value any) { // by an index of River's, which SQLite does not have
+		text, _ := json.Marshal(map[string]map[string]any{headKey: {name: value}})
+		add("metadata @> $%d::jsonb", string(text))
+	}
+	switch key := f.IdempotencyKey; {
+	case key != "" && s.sqlite:
+		add("("+s.metadata()+") -> 'delivery' ->> 'key' = $%d", key)
+	case key != "":
+		has("key", key)
+	}
+	for _, tag := range f.Tags {
+		if s.sqlite {
+			add("$%d IN (SELECT value FROM json_each(("+s.metadata()+") -> 'delivery' -> 'tags'))", tag)
+		} else {
+			has("tags", []string{tag})
+		}
 	}
 	if !f.Before.IsZero() {
 		add("created_at < $%d", s.time(f.Before))
@@ -140,7 +190,9 @@ const (
 )
 
 // List yields the deliveries that f selects, in the order in which they were
-// enqueued. It reads up to 100,000 of their IDs and then the deliveries in
+// enqueued, or the reverse. To continue after a page of Limit deliveries, set
+// Filter.After to the last ID. In SQLite, a key or a tag is found by
+// reading all. List reads up to 100,000 of their IDs and then the deliveries in
 // pages, so it may miss changes that are made while it runs. It stops after an
 // error, which it yields with the zero Delivery.
 func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[Delivery, error] {
@@ -156,17 +208,16 @@ func (q *Queue) list(ctx context.Context, f Filter, yield func(Delivery, error) 
 	if err != nil {
 		return err
 	}
-	after, left := int64(0), cmp.Or(f.Limit, math.MaxInt)
+	last, left := int64(0), cmp.Or(f.Limit, math.MaxInt)
 	for {
 		// To find a page by the filter, the store would sort all that it selects.
 		size := min(idsAtOnce, left)
-		ids, err := q.store.ids(ctx, q.store.reading, fmt.Sprintf(
-			`SELECT id FROM river_job WHERE %s AND id > %d ORDER BY id LIMIT %d`, where, after, size), params)
+		ids, err := q.store.ids(ctx, q.store.reading, `SELECT id FROM river_job WHERE `+where+f.next(last, size), params)
 		if err != nil {
 			return err
 		}
 		for chunk := range slices.Chunk(ids, pageSize) {
-			page, err := q.page(ctx, chunk)
+			page, err := q.page(ctx, chunk, f.Newest)
 			if err != nil {
 				return err
 			}
@@ -178,7 +229,7 @@ func (q *Queue) list(ctx context.Context, f Filter, yield func(Delivery, error) 
 					return nil
 				}
 			}
-			after = chunk[len(chunk)-1]
+			last = chunk[len(chunk)-1]
 		}
 		left -= len(ids)
 		if len(ids) < size || left == 0 {
@@ -188,7 +239,7 @@ func (q *Queue) list(ctx context.Context, f Filter, yield func(Delivery, error) 
 }
 
 // ids returns the IDs that a statement returns.
-func (s *store) ids(ctx context.Context, db *sql.DB, statement string, params []any) (ids []int64, err error) {
+func (s *store) ids(ctx context.Context, db *database, statement string, params []any) (ids []int64, err error) {
 	err = s.each(ctx, db, func(rows *sql.Rows) error {
 		var id int64
 		err := rows.Scan(&id)
@@ -209,8 +260,11 @@ func idList(ids []int64) string {
 
 // page reads deliveries into memory, so that the caller can use the store while
 // List yields them.
-func (q *Queue) page(ctx context.Context, ids []int64) (page []Delivery, err error) {
-	text := "metadata"
+func (q *Queue) page(ctx context.Context, ids []int64, newest bool) (page []Delivery, err error) {
+	text, order := "metadata", "ASC"
+	if newest {
+		order = "DESC"
+	}
 	if q.store.sqlite {
 		text = "json(" + q.store.metadata() + ")"
 	}
@@ -238,9 +292,36 @@ func (q *Queue) page(ctx context.Context, ids []int64) (page []Delivery, err err
 		}
 		page = append(page, d)
 		return nil
-	}, fmt.Sprintf(`SELECT id, state, %s, created_at, scheduled_at, finalized_at, %s FROM river_job WHERE id IN %s ORDER BY id`,
-		text, q.store.aloneUntil(), idList(ids)))
+	}, fmt.Sprintf(`SELECT id, state, %s, created_at, scheduled_at, finalized_at, %s FROM river_job WHERE id IN %s ORDER BY id %s`,
+		text, q.store.aloneUntil(), idList(ids), order))
 	return page, err
+}
+
+// Request returns the stored request of a delivery, with its headers and body, as it
+// is sent before Config.Base changes it. The error is ErrNotFound for an unknown ID.
+func (q *Queue) Request(ctx context.Context, id int64) (*http.Request, error) {
+	query := `SELECT args, metadata FROM river_job WHERE id = $1 AND queue = $2`
+	if q.store.sqlite {
+		query = `SELECT CASE WHEN json_valid(args, 5) THEN json(args) ELSE args END, json(` + q.store.metadata() + `)
+			FROM river_job WHERE id = $1 AND queue = $2`
+	}
+	var args, raw []byte
+	err := q.store.reading.QueryRowContext(ctx, q.store.query(query), id, queueName).Scan(&args, &raw)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("%w: %d", ErrNotFound, id)
+	}
+	var meta metadata
+	if err == nil {
+		meta, err = readMetadata(raw)
+	}
+	var stored unread
+	if err == nil {
+		stored, err = q.read(args, meta.Head)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("deliveryqueue: Request: %w", err)
+	}
+	return stored.request(ctx)
 }
 
 // A storedTime is a time, or zero for NULL. In SQLite, another program may have
@@ -265,7 +346,7 @@ func (t *storedTime) Scan(v any) error {
 // describe sets the fields from the metadata. If err is not nil, the metadata is
 // damaged.
 func (d *Delivery) describe(m metadata, err error) {
-	d.Method, d.URL, d.IdempotencyKey = m.Head.Method, m.Head.URL, m.Head.Key
+	d.Method, d.URL, d.IdempotencyKey, d.Tags = m.Head.Method, m.Head.URL, m.Head.Key, m.Head.Tags
 	d.Attempts, d.Status, d.Err, d.Reason = m.Record.Attempts, m.Record.Status, m.Record.Err, m.Record.Reason
 	for _, r := range m.Record.Last {
 		d.Last = append(d.Last, Result{
@@ -306,13 +387,9 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 // Empty reports whether no delivery waits, not even for a retry, and none is being
 // attempted. It takes the same time however many there are.
 func (q *Queue) Empty(ctx context.Context) (bool, error) {
-	var names []string
-	for _, state := range slices.Concat(riverStates[Waiting], riverStates[Running]) {
-		names = append(names, "'"+string(state)+"'")
-	}
 	var found bool
 	err := q.store.reading.QueryRowContext(ctx, q.store.query(fmt.Sprintf(
-		`SELECT EXISTS (SELECT 1 FROM river_job WHERE queue = $1 AND state IN (%s))`, strings.Join(names, ", "))),
+		`SELECT EXISTS (SELECT 1 FROM river_job WHERE queue = $1 AND state IN (%s))`, stateList(Waiting, Running))),
 		queueName).Scan(&found)
 	return err == nil && !found, errorOf("Empty", err)
 }

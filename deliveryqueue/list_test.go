@@ -1,6 +1,10 @@
 package deliveryqueue
 
 import (
+	"errors"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +50,95 @@ func TestListFilters(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), "it must be") {
 					t.Errorf("%s: %v", name, err)
 				}
+			}
+		}
+	})
+}
+
+// Keys and tags are found, in PostgreSQL without reading all, and pages continue in either order.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		enqueue(t, q, post(t, "http://endpoint.test", ""), Options{})
+		backlog(t, q, 10_000)
+		if !q.store.sqlite {
+			execute(t, q.store.db, `UPDATE river_job SET metadata = jsonb_set(metadata, '{delivery,key}', to_jsonb('key ' || id))`)
+			execute(t, q.store.db, "VACUUM ANALYZE river_job")
+			execute(t, q.store.db, "UPDATE pg_class SET reltuples = 1e7 WHERE oid = 'river_job'::regclass")
+		}
+		var ids []int64
+		for _, o := range []Options{
+			{IdempotencyKey: `"1"`, Tags: []string{"customer:17", `a "b" %`}},
+			{IdempotencyKey: "2", Tags: []string{"customer:17"}},
+			{IdempotencyKey: "2", Tags: []string{"customer:1"}},
+			{IdempotencyKey: "3"},
+		} {
+			ids = append(ids, enqueue(t, q, post(t, "http://endpoint.test", ""), o))
+		}
+		for _, tt := range []struct {
+			filter Filter
+			want   []int64
+		}{
+			{Filter{IdempotencyKey: `"1"`}, ids[:1]},
+			{Filter{IdempotencyKey: "2"}, ids[1:3]},
+			{Filter{IdempotencyKey: "2", Newest: true}, []int64{ids[2], ids[1]}},
+			{Filter{IdempotencyKey: "2", Tags: []string{"customer:1"}}, ids[2:3]},
+			{Filter{Tags: []string{"customer:17"}}, ids[:2]},
+			{Filter{Tags: []string{`a "b" %`, "customer:17"}}, ids[:1]},
+			{Filter{Tags: []string{"customer:17", "customer:1"}}, nil},
+			{Filter{Tags: []string{"customer"}}, nil},
+			{Filter{Newest: true, Limit: 2}, []int64{ids[3], ids[2]}},
+			{Filter{Newest: true, Limit: 2, After: ids[2]}, []int64{ids[1], ids[0]}},
+			{Filter{After: ids[1]}, ids[2:]},
+			{Filter{After: ids[0], Limit: 2}, ids[1:3]},
+		} {
+			var got []int64
+			for _, d := range list(t, q, tt.filter) {
+				got = append(got, d.ID)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%+v: %v, want %v", tt.filter, got, tt.want)
+			}
+		}
+		if d := get(t, q, ids[0]); !slices.Equal(d.Tags, []string{"customer:17", `a "b" %`}) {
+			t.Errorf("%+v", d)
+		}
+		for _, f := range []Filter{{IdempotencyKey: "2"}, {Tags: []string{"customer:1"}, Newest: true}} {
+			where, params, err := q.store.where(f)
+			check(t, err)
+			text := plan(t, q, `SELECT id FROM river_job WHERE `+where+f.next(0, 1), params...)
+			if !q.store.sqlite && !strings.Contains(text, "river_job_metadata_index") {
+				t.Errorf("the plan is\n%s", text)
+			}
+		}
+		if n, err := q.Redrive(t.Context(), Filter{State: Waiting, Newest: true, Limit: 2}); n != 2 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		if n, err := q.CancelAll(t.Context(), Filter{Tags: []string{"customer:17"}, Newest: true}); n != 2 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		if n, err := q.CancelAll(t.Context(), Filter{Newest: true, After: ids[1] + 1, Limit: 5001}); n != 5001 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	})
+}
+
+// The request of a delivery can be read, also if it is sealed.
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		for _, config := range []Config{{}, {Seal: flip, Open: flip}} {
+			q := open(t, store, config)
+			req := post(t, "http://endpoint.test/a?b=c", "hello")
+			id := enqueue(t, q, req, Options{IdempotencyKey: "key"})
+			again := must[*http.Request](t)(q.Request(t.Context(), id))
+			body := must[[]byte](t)(io.ReadAll(again.Body))
+			if again.URL.String() != req.URL.String() || string(body) != "hello" || again.Header.Get("Idempotency-Key") != "key" {
+				t.Errorf("%+v with %q", again, body)
+			}
+			if _, err := q.Request(t.Context(), id+1); !errors.Is(err, ErrNotFound) {
+				t.Errorf("error %v", err)
 			}
 		}
 	})

@@ -7,19 +7,22 @@ import (
 	"time"
 )
 
-// minutely limits a warning to one a minute.
-type minutely struct {
+// rarely limits how often something is done.
+type rarely struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
-func (m *minutely) warn(log func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now := time.Now(); m.last.IsZero() || now.Sub(m.last) >= time.Minute {
-		m.last = now
-		log()
+// due reports whether the last time that it reported true is that long ago.
+func (r *rarely) due(every time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if !r.last.IsZero() && now.Sub(r.last) < every {
+		return false
 	}
+	r.last = now
+	return true
 }
 
 // warnings passes what an operator must know to the current slog.Default.

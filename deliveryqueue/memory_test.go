@@ -14,11 +14,11 @@ import (
 // attempts in memory, and List has none. This test does not run in parallel with
 // others, because it would count their memory.
 func TestMemory(t *testing.T) {
-	const body, n, workers = 256 << 10, 16, 3 // and one worker that is reserved for another endpoint
+	const body, n, workers = 256 << 10, 16, 3
 	var begun atomic.Int64
 	release := make(chan struct{})
 	q := open(t, newSQLite(t), Config{
-		MaxBody: body, Workers: workers + 1,
+		MaxBody: body, PerEndpoint: workers,
 		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			req.Body.Close()
 			if begun.Add(1) > 1 { // the first shows that the endpoint responds

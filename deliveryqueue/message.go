@@ -33,9 +33,10 @@ func (a *args) UnmarshalJSON(data []byte) error {
 
 // A message is the decoded arguments of a job.
 type message struct {
-	Version int             `json:"version"`
+	Version int             `json:"version"`          // of the format that a reader must know
 	Fixed   string          `json:"fixed,omitempty"`  // the fixed policy that has the retries; "": Policy has them
 	Policy  json.RawMessage `json:"policy,omitempty"` // the rest of the policy
+	Delays  []time.Duration `json:"delays,omitzero"`  // Policy.Schedule
 	Sealed  bool            `json:"sealed,omitempty"`
 
 	Deadline int64 `json:"deadline,omitempty"` // in Unix microseconds; 0: none
@@ -43,7 +44,12 @@ type message struct {
 	Request []byte `json:"request"` // see encodeRequest
 }
 
+// messageVersion is the newest version that this release reads. It writes only what
+// the release before it reads, so that a release can be rolled back.
 const messageVersion = 1
+
+// errNewer is in the error of read for a row that a newer release has written.
+var errNewer = errors.New("a newer program wrote it")
 
 // fixedPolicies maps names in the store to the policies whose JSON delivery.Parse
 // rejects.
@@ -58,6 +64,7 @@ func (m *message) setPolicy(policy *delivery.Policy) error {
 		return nil
 	}
 	rest := *policy
+	m.Delays = policy.Schedule
 	retries, err := json.Marshal(policy.HealthyRetryPolicy)
 	if err != nil {
 		return err
@@ -86,6 +93,7 @@ func (m *message) policy() (*delivery.Policy, error) {
 		}
 		policy.HealthyRetryPolicy = fixed().HealthyRetryPolicy
 	}
+	policy.Schedule = m.Delays
 	return policy, nil
 }
 
@@ -106,8 +114,11 @@ func (q *Queue) read(raw []byte, h head) (unread, error) {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return unread{}, err
 	}
-	if m.Version != messageVersion {
-		return unread{}, fmt.Errorf("its version is %d; this program knows version %d", m.Version, messageVersion)
+	switch {
+	case m.Version > messageVersion:
+		return unread{}, fmt.Errorf("%w: its version is %d; this program knows versions up to %d", errNewer, m.Version, messageVersion)
+	case m.Version < 1:
+		return unread{}, fmt.Errorf("its version is %d", m.Version)
 	}
 	policy, err := m.policy()
 	if err != nil {
@@ -122,13 +133,13 @@ func (q *Queue) read(raw []byte, h head) (unread, error) {
 			return unread{}, fmt.Errorf("Config.Open: %w", err)
 		}
 	}
-	u := unread{policy, m.Fixed + " " + string(m.Policy), m.Request, m.Deadline}
-	req, err := u.request(context.Background())
+	u := unread{policy, fmt.Sprint(m.Fixed, " ", string(m.Policy), m.Delays), m.Request, m.Deadline}
+	req, endpoint, err := decodeRequest(u.raw)
 	if err != nil {
 		return unread{}, err
 	}
 	// A sealed request that was moved to another row would be sent for that row.
-	if req.Header.Get(keyHeader) != h.Key || endpointOf(req.URL) != h.Endpoint {
+	if req.Header.Get(keyHeader) != h.Key || endpoint != h.Endpoint {
 		return unread{}, errors.New("its request is that of another delivery: the key or the endpoint differs from what List shows")
 	}
 	return u, nil
@@ -147,7 +158,7 @@ func unseal(open func([]byte) ([]byte, error), sealed []byte) (raw []byte, err e
 
 // request returns the request of an attempt.
 func (u unread) request(ctx context.Context) (*http.Request, error) {
-	req, err := decodeRequest(u.raw)
+	req, _, err := decodeRequest(u.raw)
 	if err != nil {
 		return nil, err
 	}
@@ -168,15 +179,26 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 		return args{}, head{}, err
 	}
 	own := req.Clone(context.Background())
-	key, err := setKey(own, o.IdempotencyKey)
+	key, err := setKey(own, o.IdempotencyKey, o.Once)
+	if base, ok := q.config.Base.(interface{ CheckKey(string) error }); ok && err == nil {
+		err = base.CheckKey(key)
+	}
 	if err != nil {
 		return args{}, head{}, err
 	}
 	if err := refused(own); err != nil {
 		return args{}, head{}, err
 	}
+	if o.Endpoint != "" {
+		if o.Endpoint, err = parseEndpoint(o.Endpoint); err != nil {
+			return args{}, head{}, err
+		}
+	}
+	if err := checkTags(o.Tags); err != nil {
+		return args{}, head{}, err
+	}
 	m := message{Version: messageVersion}
-	if m.Request, err = encodeRequest(own, body); err != nil {
+	if m.Request, err = encodeRequest(own, body, o.Endpoint); err != nil {
 		return args{}, head{}, err
 	}
 	if !o.Deadline.IsZero() {
@@ -195,7 +217,8 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	}
 	raw, err := json.Marshal(m)
 	return args{raw}, head{
-		Method: cmp.Or(own.Method, http.MethodGet), URL: publicURL(own.URL), Endpoint: endpointOf(own.URL), Key: key,
+		Method: cmp.Or(own.Method, http.MethodGet), URL: publicURL(own.URL), Key: key, Tags: o.Tags,
+		Endpoint: cmp.Or(o.Endpoint, endpointOf(own.URL)),
 	}, err
 }
 
@@ -282,8 +305,8 @@ func checkURL(req *http.Request) error {
 const keyHeader = "Idempotency-Key"
 
 // setKey sets and returns the idempotency key: the given one, the request's own
-// or a random one.
-func setKey(req *http.Request, key string) (string, error) {
+// or, unless it is required, a random one.
+func setKey(req *http.Request, key string, required bool) (string, error) {
 	if req.Header == nil {
 		req.Header = http.Header{}
 	}
@@ -300,6 +323,8 @@ func setKey(req *http.Request, key string) (string, error) {
 		return "", fmt.Errorf("the request has %d headers %s; it must have one", len(own), keyHeader)
 	case len(own) == 1 && own[0] != "":
 		key = own[0]
+	case required:
+		return "", errors.New("Options.Once is set, and there is no idempotency key")
 	default:
 		key = rand.Text()
 	}
@@ -308,4 +333,21 @@ func setKey(req *http.Request, key string) (string, error) {
 	}
 	req.Header.Set(keyHeader, key)
 	return key, nil
+}
+
+const (
+	maxTags = 20
+	maxTag  = 255 // bytes
+)
+
+func checkTags(tags []string) error {
+	if len(tags) > maxTags {
+		return fmt.Errorf("Options.Tags has %d; it must have at most %d", len(tags), maxTags)
+	}
+	for _, tag := range tags {
+		if tag == "" || len(tag) > maxTag || tag != redact.Text(tag) {
+			return fmt.Errorf("the tag %.40q is empty, longer than %d bytes, or not UTF-8 without control characters", tag, maxTag)
+		}
+	}
+	return nil
 }

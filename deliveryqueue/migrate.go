@@ -5,18 +5,31 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
-// schemaVersion is the version of this package's tables.
-const schemaVersion = 1
+// schemaVersion is the version of all tables, also River's. A release with an older
+// version can use them from schemaMinimum on: it may be rolled back to.
+const (
+	schemaVersion = 1
+	schemaMinimum = 1
+)
+
+// A newerError is the error of tables that this version cannot use.
+type newerError struct{ minimum int }
+
+func (e *newerError) Error() string {
+	return fmt.Sprintf("the tables need version %d; this program has version %d, so update it", e.minimum, schemaVersion)
+}
 
 // endpointTable creates the table of endpoints. Times are in Unix microseconds, and
 // 0 is none.
-const endpointTable = `CREATE TABLE deliveryqueue_endpoint (
+const endpointTable = `CREATE TABLE IF NOT EXISTS deliveryqueue_endpoint (
 	endpoint text PRIMARY KEY,
 	next_at bigint NOT NULL DEFAULT 0,
 	per_second integer NOT NULL DEFAULT 0,
+	rate_from bigint NOT NULL DEFAULT 0, -- the delivery whose policy has per_second
 	failing_since bigint NOT NULL DEFAULT 0,
 	disabled_at bigint NOT NULL DEFAULT 0,
 	paused_at bigint NOT NULL DEFAULT 0,
@@ -34,10 +47,10 @@ func (s *store) migrate(ctx context.Context) error {
 	var err error
 	for range migrateTries {
 		err = s.migrateOnce(ctx)
-		if err == nil || isNewer(err) || ctx.Err() != nil {
+		if err == nil || errors.As(err, new(*newerError)) || ctx.Err() != nil {
 			return err
 		}
-		if s.db.PingContext(ctx) != nil { // no connection at all
+		if s.db.DB.PingContext(ctx) != nil { // no connection at all
 			return err
 		}
 		select {
@@ -49,15 +62,18 @@ func (s *store) migrate(ctx context.Context) error {
 }
 
 func (s *store) migrateOnce(ctx context.Context) error {
-	newest, err := s.migrateRiver(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.checkVersion(ctx, "River", newest, `SELECT max(version) FROM river_migration`); err != nil {
+	if err := s.migrateRiver(ctx); err != nil {
 		return err
 	}
 	if err := s.makeOwn(ctx); err != nil {
 		return err
+	}
+	var minimum int
+	if err := s.db.DB.QueryRowContext(ctx, s.query(`SELECT max(minimum) FROM deliveryqueue_schema`)).Scan(&minimum); err != nil {
+		return err
+	}
+	if minimum > schemaVersion {
+		return &newerError{minimum}
 	}
 	return s.addIndexes(ctx)
 }
@@ -65,23 +81,22 @@ func (s *store) migrateOnce(ctx context.Context) error {
 // addIndexes creates the indexes of River's table that are missing. An update of
 // River may drop them with it.
 func (s *store) addIndexes(ctx context.Context) error {
-	exists := `SELECT count(*) FROM pg_indexes WHERE indexname = $1 AND schemaname = current_schema`
+	exists := `SELECT count(to_regclass('deliveryqueue_' || $1))`
 	if s.sqlite {
-		exists = `SELECT count(*) FROM sqlite_master WHERE name = $1`
+		exists = `SELECT count(*) FROM sqlite_master WHERE name = 'deliveryqueue_' || $1`
 	}
 	for name, index := range map[string]string{
 		dueIndex:   `, scheduled_at, id) WHERE ` + s.available(),
 		asideIndex: `, state, id) WHERE ` + aside,
 	} {
 		var have int
-		if err := s.db.QueryRowContext(ctx, s.query(exists), name).Scan(&have); err != nil {
+		if err := s.db.DB.QueryRowContext(ctx, s.query(exists), strings.TrimPrefix(name, `deliveryqueue_`)).Scan(&have); err != nil {
 			return err
 		}
 		if have > 0 { // a user that may not create one continues without it
 			continue
 		}
-		if _, err := s.db.ExecContext(ctx,
-			`CREATE INDEX IF NOT EXISTS `+name+` ON river_job (`+s.endpoint()+index); err != nil {
+		if _, err := s.db.DB.ExecContext(ctx, `CREATE INDEX IF NOT EXISTS `+name+s.query(` ON river_job (`+s.endpoint()+index)); err != nil {
 			return err
 		}
 	}
@@ -90,44 +105,22 @@ func (s *store) addIndexes(ctx context.Context) error {
 
 // makeOwn creates this package's tables, unless they are there.
 func (s *store) makeOwn(ctx context.Context) error {
-	const own = `SELECT COALESCE(max(version), 0) FROM deliveryqueue_schema`
-	var version int
-	if err := s.db.QueryRowContext(ctx, own).Scan(&version); err == nil && version > 0 {
-		return s.checkVersion(ctx, "deliveryqueue", schemaVersion, own) // for a user that may not create tables
+	var versions int
+	err := s.db.DB.QueryRowContext(ctx, s.query(`SELECT count(*) FROM deliveryqueue_schema`)).Scan(&versions)
+	if err == nil && versions > 0 {
+		return nil // for a user that may not create tables
 	}
-	if _, err := s.db.ExecContext(ctx,
-		`CREATE TABLE IF NOT EXISTS deliveryqueue_schema (version integer PRIMARY KEY)`); err != nil {
-		return fmt.Errorf("making the tables: %w", err)
-	}
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := s.makeTables(ctx, tx, own); err != nil {
-		return errors.Join(fmt.Errorf("making the tables: %w", err), ignoreDone(tx.Rollback()))
-	}
-	return tx.Commit()
-}
-
-// makeTables creates this package's tables in a transaction.
-func (s *store) makeTables(ctx context.Context, tx *sql.Tx, own string) error {
-	if !s.sqlite {
-		if _, err := tx.ExecContext(ctx, `LOCK TABLE deliveryqueue_schema`); err != nil {
-			return err
+	for _, statement := range []string{
+		endpointTable,
+		`CREATE TABLE IF NOT EXISTS deliveryqueue_schema (version integer PRIMARY KEY, minimum integer NOT NULL)`,
+		fmt.Sprintf(`INSERT INTO deliveryqueue_schema (version, minimum) VALUES (%d, %d) ON CONFLICT DO NOTHING`,
+			schemaVersion, schemaMinimum),
+	} {
+		if _, err := s.db.DB.ExecContext(ctx, s.query(statement)); err != nil {
+			return fmt.Errorf("making the tables: %w", err)
 		}
 	}
-	var version int
-	if err := tx.QueryRowContext(ctx, own).Scan(&version); err != nil {
-		return err
-	}
-	if version > 0 { // another process has created them
-		return nil
-	}
-	if _, err := tx.ExecContext(ctx, endpointTable); err != nil {
-		return err
-	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO deliveryqueue_schema (version) VALUES (%d)`, schemaVersion))
-	return err
+	return nil
 }
 
 func ignoreDone(err error) error {
@@ -135,15 +128,4 @@ func ignoreDone(err error) error {
 		return nil
 	}
 	return err
-}
-
-func (s *store) checkVersion(ctx context.Context, whose string, known int, query string) error {
-	var version int
-	if err := s.db.QueryRowContext(ctx, query).Scan(&version); err != nil {
-		return err
-	}
-	if version > known {
-		return &newerError{whose, version, known}
-	}
-	return nil
 }

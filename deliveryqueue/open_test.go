@@ -1,6 +1,7 @@
 package deliveryqueue
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,19 +33,24 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// A release can be rolled back: it uses tables that a newer one has updated, unless
+// that one says that it cannot.
 func TestTablesOfANewerVersion(t *testing.T) {
 	t.Parallel()
-	for whose, insert := range map[string]string{
-		"River":         `INSERT INTO river_migration (line, version) VALUES ('main', 99)`,
-		"deliveryqueue": `INSERT INTO deliveryqueue_schema (version) VALUES (99)`,
-	} {
-		store := newSQLite(t)
-		execute(t, connect(t, "sqlite", store), insert)
-		_, err := Open(t.Context(), store, Config{})
-		if err == nil || !strings.Contains(err.Error(), "the tables of "+whose+" have version 99") {
+	onEach(t, func(t *testing.T, store string) {
+		q, end := open(t, store, Config{}), newEndpoint(t, 200)
+		execute(t, q.store.db, `INSERT INTO river_migration (line, version) VALUES ('main', 99)`)
+		execute(t, q.store.db, `INSERT INTO deliveryqueue_schema (version, minimum) VALUES (98, 1)`)
+		execute(t, q.store.db, `ALTER TABLE deliveryqueue_endpoint ADD COLUMN more text`)
+		older := open(t, store, Config{})
+		enqueue(t, older, post(t, end.URL, "hello"), Options{Policy: throttle(t, 100)})
+		start(t, older)
+		waitFor(t, older, Stats{Delivered: 1})
+		execute(t, q.store.db, `INSERT INTO deliveryqueue_schema (version, minimum) VALUES (99, 2)`)
+		if _, err := Open(t.Context(), store, Config{}); err == nil || !strings.Contains(err.Error(), "the tables need version 2") {
 			t.Errorf("error %v", err)
 		}
-	}
+	})
 }
 
 // Open creates an index that is missing, and what waits is delivered.
@@ -107,4 +113,35 @@ func TestConfigValidate(t *testing.T) {
 			t.Errorf("%q: %v", tt.text, err)
 		}
 	}
+}
+
+// Enqueue says that the queue is closed.
+func TestEnqueueAfterClose(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := must[*Queue](t)(Open(t.Context(), store, Config{}))
+		check(t, q.Close())
+		_, one := q.Enqueue(t.Context(), post(t, "http://endpoint.test", "x"), Options{})
+		_, many := q.EnqueueMany(t.Context(), []Item{{Request: post(t, "http://endpoint.test", "x")}})
+		for _, err := range []error{one, many, q.Run(t.Context())} {
+			if !errors.Is(err, errClosed) {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// By default, deliveries are sent only to public addresses.
+func TestDefaultBase(t *testing.T) {
+	t.Parallel()
+	end := newEndpoint(t, 200)
+	q := must[*Queue](t)(Open(t.Context(), newSQLite(t), Config{PollInterval: minPollInterval}))
+	t.Cleanup(func() { check(t, q.Close()) })
+	id := enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	start(t, q)
+	waitFor(t, q, Stats{Dead: 1})
+	if d := get(t, q, id); d.Reason != "permanent" || !strings.Contains(d.Err, "loopback") {
+		t.Errorf("%+v", d)
+	}
+	end.check(t, 0)
 }

@@ -1,10 +1,12 @@
 package deliveryqueue
 
 import (
+	"net/http"
 	"net/url"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/awsretry/internal/httpfake"
 )
@@ -42,7 +44,7 @@ func TestOneOriginIsOneEndpoint(t *testing.T) {
 			}
 			return all[0]
 		}
-		if want.Oldest = only(q).Oldest; only(q) != want {
+		if want.Oldest, want.Due = only(q).Oldest, only(q).Due; only(q) != want {
 			t.Errorf("%+v", only(q))
 		}
 
@@ -69,7 +71,7 @@ func TestOneOriginIsOneEndpoint(t *testing.T) {
 func TestFilterRefuses(t *testing.T) {
 	t.Parallel()
 	q := open(t, newSQLite(t), Config{})
-	for _, bad := range []string{"https://h.test/", "h.test", "https://:443", "https://u@h.test"} {
+	for _, bad := range []string{"https://h.test?q", "ftp://h.test", "https://:443", "https://u@h.test"} {
 		f := Filter{Endpoint: bad}
 		var listed error
 		for _, err := range q.List(t.Context(), f) {
@@ -83,4 +85,50 @@ func TestFilterRefuses(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Deliveries with the same Options.Endpoint are sent to one endpoint, whatever their
+// URLs are, and one that asks to wait does not stop others with the same host.
+func TestNamedEndpoints(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			if strings.HasPrefix(req.URL.Path, "/a") {
+				return httpfake.Response(req, 429, http.NoBody, "Retry-After", "3600"), req.Body.Close()
+			}
+			return httpfake.Empty(204, req), req.Body.Close()
+		})
+		q := open(t, store, Config{Base: base})
+		const host, a, b = "https://hooks.test", "customer a", "https://hooks.test/b"
+		add := func(path, endpoint string) { enqueue(t, q, post(t, host+path, "hello"), Options{Endpoint: endpoint}) }
+		check(t, q.Pause(t.Context(), "https://HOOKS.test:443/b/"))
+		add("/a/1", a)
+		start(t, q)
+		eventually(t, "it asks to wait", func() bool { return !endpoints(t, q)[a].Next.IsZero() })
+		add("/a/2", a)
+		add("/b", b)
+		add("/c", "c")
+		add("/d", "")
+		waitFor(t, q, Stats{Delivered: 2, Waiting: 3})
+		all := endpoints(t, q)
+		if e := all[a]; e.Waiting != 2 || time.Until(e.Next) < 3000*time.Second {
+			t.Errorf("%+v", e)
+		}
+		if e := all[b]; e.Waiting != 1 || e.Paused.IsZero() || e.Next.After(time.Now()) {
+			t.Errorf("%+v", e)
+		}
+		if n := len(list(t, q, Filter{Endpoint: host})); n != 1 {
+			t.Errorf("%d are for the origin", n)
+		}
+		if n := len(list(t, q, Filter{Endpoint: a})); n != 2 {
+			t.Errorf("%d are for a name", n)
+		}
+		check(t, q.Resume(t.Context(), b))
+		waitFor(t, q, Stats{Delivered: 3, Waiting: 2})
+		for _, bad := range []string{"-", " a", "a\n", "https://h.test?q", strings.Repeat("x", maxEndpoint+1)} {
+			if _, err := q.Enqueue(t.Context(), post(t, host, "x"), Options{Endpoint: bad}); err == nil {
+				t.Errorf("the endpoint %.20q is accepted", bad)
+			}
+		}
+	})
 }

@@ -39,7 +39,7 @@ func TestOnOutcome(t *testing.T) {
 	outcomes, observed := make(chan Delivery, 10), make(chan int64, 10)
 	var q *Queue
 	q = open(t, newSQLite(t), Config{
-		Base: responses(503, 0, 200, 404),
+		Base: responses(503, 0, 200, 400),
 		Observe: func(a awsretry.Attempt) {
 			id, _ := ID(a.Request.Context())
 			observed <- id
@@ -62,7 +62,7 @@ func TestOnOutcome(t *testing.T) {
 		{ID: first, State: Waiting, Attempts: 1, Status: 503},
 		{ID: first, State: Waiting, Attempts: 2, Err: "boom"},
 		{ID: first, State: Delivered, Attempts: 3, Status: 200},
-		{ID: second, State: Dead, Attempts: 1, Status: 404, Reason: "permanent"},
+		{ID: second, State: Dead, Attempts: 1, Status: 400, Reason: "permanent"},
 	} {
 		d, id := <-outcomes, <-observed
 		if d.ID != want.ID || d.State != want.State || d.Attempts != want.Attempts || d.Status != want.Status ||

@@ -30,13 +30,14 @@ func TestOwnFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			log := new(httpfake.Buffer)
-			q := must[*Queue](t)(Open(t.Context(), newSQLite(t), Config{
+			log, store := new(httpfake.Buffer), newSQLite(t)
+			q := must[*Queue](t)(Open(t.Context(), store, Config{
 				Base: tt.base, DisableAfter: time.Nanosecond, PollInterval: minPollInterval,
 				Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 			}))
 			defer q.Close()
-			id := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{Policy: retries(t, 3), IdempotencyKey: tt.key})
+			other := open(t, store, Config{}) // it does not know that another process signs
+			id := enqueue(t, other, post(t, "http://endpoint.test", "hello"), Options{Policy: retries(t, 3), IdempotencyKey: tt.key})
 			stop := run(q)
 			waitFor(t, q, Stats{Dead: 1})
 			check(t, stop())

@@ -57,6 +57,7 @@ func work(text string) error {
 	ctx := context.Background()
 	q, err := Open(ctx, p.Store, Config{
 		Workers: p.Workers, AttemptTimeout: p.AttemptTimeout, PollInterval: 20 * time.Millisecond,
+		Base: loopback,
 	})
 	if err != nil {
 		return err

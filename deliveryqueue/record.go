@@ -1,6 +1,7 @@
 package deliveryqueue
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/netip"
 	"net/url"
@@ -23,6 +24,8 @@ type head struct {
 	URL      string `json:"url"` // without user, query and fragment
 	Endpoint string `json:"endpoint"`
 	Key      string `json:"key"`
+
+	Tags []string `json:"tags,omitempty"`
 }
 
 // endpointOf returns the endpoint of a URL, which is its origin (RFC 6454): in
@@ -51,6 +54,8 @@ type record struct {
 	Err      string `json:"error"`  // of the last attempt; "" if there was a response
 	Reason   string `json:"reason"` // why it failed for good; "" if it has not
 
+	Refused int64 `json:"refused"` // since when each response was a refusal, in Unix microseconds; 0: the last one was not
+
 	Last []result `json:"last"` // the last attempts, the latest last
 }
 
@@ -75,6 +80,9 @@ func (r record) after(a awsretry.Attempt, began time.Time, took time.Duration, b
 	next := record{Attempts: a.Number}
 	if a.Response != nil {
 		next.Status, last.Status = a.Response.StatusCode, a.Response.StatusCode
+		if refusal(next.Status) {
+			next.Refused = cmp.Or(r.Refused, last.At)
+		}
 	}
 	next.setErr(a.Err)
 	last.Err, last.Body = shorten(next.Err, maxLastErr), redact.Text(shorten(string(beginning), beginningSize))

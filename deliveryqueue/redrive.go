@@ -1,18 +1,19 @@
 package deliveryqueue
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/riverqueue/river/rivertype"
 )
 
-// ErrNotFound is in the error of Cancel for an unknown ID.
+// ErrNotFound is in the error of Cancel and Request for an unknown ID.
 var ErrNotFound = errors.New("deliveryqueue: there is no such delivery")
 
 // Cancel cancels a delivery. An attempt in progress is canceled as soon as its
@@ -31,11 +32,15 @@ func (q *Queue) Cancel(ctx context.Context, id int64) error {
 		return fmt.Errorf("deliveryqueue: Cancel: %w", err)
 	}
 	if !isFinal(rivertype.JobState(state)) {
-		job, err := q.store.cancel(ctx, id)
-		if err != nil {
+		if err := q.store.db.bounded(ctx, func(ctx context.Context) error {
+			job, err := q.store.cancel(ctx, id)
+			if err == nil {
+				state = string(job.State)
+			}
+			return err
+		}); err != nil {
 			return fmt.Errorf("deliveryqueue: Cancel: %w", err)
 		}
-		state = string(job.State)
 	}
 	switch stateOf(rivertype.JobState(state)) {
 	case Delivered:
@@ -57,7 +62,7 @@ func (q *Queue) CancelAll(ctx context.Context, f Filter) (n int, err error) {
 	switch {
 	case f.State == Delivered || f.State == Canceled:
 		err = fmt.Errorf("Filter.State is %q; it must be waiting, running or dead, or empty", f.State)
-	case len(f.IDs) == 0 && f.State == "" && f.Endpoint == "" && f.Before.IsZero() && f.Limit == 0:
+	case reflect.ValueOf(f).IsZero():
 		err = errors.New("the Filter is empty; to cancel all deliveries, set Before to the present")
 	}
 	if err != nil {
@@ -98,8 +103,11 @@ func (q *Queue) dropDeadLetter(ctx context.Context, id int64) error {
 // Redrive makes the dead letters that f selects wait for delivery again, from
 // the beginning of their policies and with the same bodies, headers and
 // idempotency keys. It returns their number, even with an error: it redrives
-// 5,000 at a time, so that others can use the store in between. Filter.State must
-// be Dead or "".
+// 5,000 at a time, so that others can use the store in between.
+//
+// With Filter.State, it does so with what is Delivered or Canceled instead of the
+// dead letters. What is Waiting continues with its policy, and its next attempt is
+// due now; a Retry-After, a throttle and a Pause of its endpoint hold.
 //
 // It leaves those whose deadlines have passed as they are. If there are any, the
 // error is a [*DeadlinePassedError].
@@ -119,19 +127,18 @@ func (q *Queue) RedriveUntil(ctx context.Context, f Filter, deadline time.Time) 
 	return q.redrive(ctx, f, until)
 }
 
-// A DeadlinePassedError is the error of Redrive for dead letters that were not
+// A DeadlinePassedError is the error of Redrive for deliveries that were not
 // redriven, because their deadlines have passed.
-type DeadlinePassedError struct{ N int } // dead letters
+type DeadlinePassedError struct{ N int } // deliveries
 
 func (e *DeadlinePassedError) Error() string {
-	return fmt.Sprintf("deliveryqueue: Redrive: the deadlines of %d dead letters have passed", e.N)
+	return fmt.Sprintf("deliveryqueue: Redrive: the deadlines of %d deliveries have passed", e.N)
 }
 
 func (q *Queue) redrive(ctx context.Context, f Filter, until int64) (n int, err error) {
-	if f.State != "" && f.State != Dead {
-		return 0, fmt.Errorf("deliveryqueue: Redrive: Filter.State is %.20q; it must be dead, or empty", f.State)
+	if f.State = cmp.Or(f.State, Dead); f.State == Running {
+		return 0, errors.New("deliveryqueue: Redrive: Filter.State is running; it must be waiting, delivered, dead or canceled, or empty")
 	}
-	f.State = Dead
 	fresh, args := "metadata - 'output' - 'cancel_attempted_at'", `jsonb_set(args, '{deadline}', '%d')`
 	passed := `CASE WHEN args ->> 'deadline' ~ '^[0-9]{1,18}$' THEN CAST(args ->> 'deadline' AS bigint) < %s ELSE false END`
 	if q.store.sqlite {
@@ -140,9 +147,12 @@ func (q *Queue) redrive(ctx context.Context, f Filter, until int64) (n int, err 
 		passed = `CASE WHEN json_valid(args, 5) THEN COALESCE(args ->> 'deadline', 0) BETWEEN 1 AND %s ELSE false END`
 	}
 	passed = fmt.Sprintf(passed, q.store.micros())
-	update := fmt.Sprintf(`UPDATE river_job SET state = 'available', priority = %d, attempt = 0,
-		finalized_at = NULL, metadata = %s, scheduled_at = %s`, priority, fresh, q.store.after(`0`))
-	condition, refused := `state = 'discarded'`, 0
+	update := fmt.Sprintf(`UPDATE river_job SET state = 'available', scheduled_at = %s`, q.store.after(`0`))
+	if f.State != Waiting {
+		update += fmt.Sprintf(`, priority = %d, attempt = 0, finalized_at = NULL, metadata = %s`, priority, fresh)
+	}
+	// Another process may have changed the state since the statement began.
+	condition, refused := fmt.Sprintf(`state IN (%s)`, stateList(f.State)), 0
 	if until != 0 {
 		update += `, args = ` + fmt.Sprintf(args, until)
 	} else {
@@ -176,16 +186,13 @@ func (q *Queue) count(ctx context.Context, f Filter, condition string) (n int, e
 // batchSize is how many deliveries a statement of Redrive and CancelAll changes.
 const batchSize = 5000
 
+// deadlocked is the SQLSTATE of a statement that PostgreSQL ended so that another
+// one could continue.
+const deadlocked = "40P01"
+
 // mostDeadlocks is how many consecutive deadlocks of a call's statements are an
 // error.
 const mostDeadlocks = 10
-
-// deadlocked reports whether PostgreSQL ended a statement so that another could
-// continue.
-func deadlocked(err error) bool {
-	var failed *pgconn.PgError
-	return errors.As(err, &failed) && failed.Code == "40P01"
-}
 
 // inBatches changes the deliveries that f selects by an update, if they meet a
 // condition, and returns their number.
@@ -194,16 +201,15 @@ func (q *Queue) inBatches(ctx context.Context, f Filter, update, condition strin
 	if err != nil {
 		return 0, err
 	}
-	deadlocks := 0
+	deadlocks, batch := 0, batchSize
 	for last := int64(0); ; { // deliveries that fail again meanwhile are not redriven twice
-		batch := batchSize
 		if f.Limit > 0 {
-			batch = min(batch, f.Limit-n)
+			batch = min(batchSize, f.Limit-n)
 		}
-		ids, err := q.store.ids(ctx, q.store.db, fmt.Sprintf(
-			`%s WHERE id IN (SELECT id FROM river_job WHERE %s AND %s AND id > %d ORDER BY id LIMIT %d) AND %s RETURNING id`,
-			update, where, condition, last, batch, condition), params)
-		if deadlocks++; deadlocked(err) && deadlocks < mostDeadlocks { // with outcomes that were committed meanwhile
+		ids, err := q.store.ids(ctx, q.store.db.patient(), fmt.Sprintf(
+			`%[1]s WHERE id IN (SELECT id FROM river_job WHERE %[2]s AND %[3]s%[4]s) AND %[3]s RETURNING id`,
+			update, where, condition, f.next(last, batch)), params)
+		if deadlocks++; sqlState(err) == deadlocked && deadlocks < mostDeadlocks { // with outcomes that were committed meanwhile
 			continue
 		}
 		deadlocks = 0
@@ -213,6 +219,8 @@ func (q *Queue) inBatches(ctx context.Context, f Filter, update, condition strin
 		if n += len(ids); len(ids) == 0 || n == f.Limit {
 			return n, nil
 		}
-		last = slices.Max(ids)
+		if last = slices.Max(ids); f.Newest {
+			last = slices.Min(ids)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 func TestRedriveAfterTheDeadline(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		end := newEndpoint(t, 404)
+		end := newEndpoint(t, 400)
 		q := open(t, store, Config{})
 		passed := enqueue(t, q, post(t, end.URL, "passed"), Options{Deadline: time.Now().Add(time.Minute)})
 		for _, deadline := range []time.Time{{}, time.Now().Add(time.Hour)} {
@@ -66,4 +66,47 @@ func TestDeadlinesThatAreFar(t *testing.T) {
 	}
 	start(t, q)
 	waitFor(t, q, Stats{Delivered: 1, Dead: 2})
+}
+
+// What was delivered or canceled is delivered again, from the beginning of its
+// policy. What waits is attempted now, and its policy continues.
+func TestRedriveWhatIsNotDead(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		good, bad := newEndpoint(t, 200), newEndpoint(t, 503)
+		q := open(t, store, Config{})
+		sent := enqueue(t, q, post(t, good.URL, "sent"), Options{IdempotencyKey: "key"})
+		policy := parse(t, `{"healthyRetryPolicy": {"numRetries": 2, "minDelayTarget": 1000, "maxDelayTarget": 1000}}`)
+		waits := enqueue(t, q, post(t, bad.URL, "waits"), Options{Policy: policy, Deadline: time.Now().Add(24 * time.Hour)})
+		start(t, q)
+		waitFor(t, q, Stats{Delivered: 1, Waiting: 1})
+		for attempts := 1; attempts <= 2; attempts++ {
+			eventually(t, "it waits", func() bool {
+				d := get(t, q, waits)
+				return d.State == Waiting && d.Attempts == attempts && time.Until(d.Next) > 900*time.Second
+			})
+			if n, err := q.Redrive(t.Context(), Filter{State: Waiting}); n != 1 || err != nil {
+				t.Errorf("%d, %v", n, err)
+			}
+		}
+		waitFor(t, q, Stats{Delivered: 1, Dead: 1})
+		if d := get(t, q, waits); d.Attempts != 3 || d.Reason != "max_attempts" {
+			t.Errorf("%+v", d)
+		}
+		bad.check(t, 3)
+		if n, err := q.Redrive(t.Context(), Filter{State: Delivered, IDs: []int64{sent}}); n != 1 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		good.wait(t, 2)
+		waitFor(t, q, Stats{Delivered: 1, Dead: 1})
+		if r := good.requests()[1]; r.body != "sent" || r.header.Get("Idempotency-Key") != "key" || get(t, q, sent).Attempts != 1 {
+			t.Errorf("%+v", r)
+		}
+		check(t, q.Cancel(t.Context(), waits))
+		bad.respond(200)
+		if n, err := q.Redrive(t.Context(), Filter{State: Canceled}); n != 1 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		waitFor(t, q, Stats{Delivered: 2})
+	})
 }

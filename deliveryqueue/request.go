@@ -28,6 +28,8 @@ type requestHead struct {
 	Header map[string][][]byte `json:"header"`
 	Close  bool                `json:"close,omitempty"`
 	Length int                 `json:"length"` // of the body, in bytes
+
+	Endpoint string `json:"endpoint,omitempty"` // Options.Endpoint
 }
 
 // maxHead limits the line of JSON, in bytes.
@@ -36,8 +38,8 @@ const maxHead = 1 << 20
 // framing lists the headers that net/http sets itself.
 var framing = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer"}
 
-// encodeRequest returns the stored form of a request that has this body.
-func encodeRequest(req *http.Request, body []byte) ([]byte, error) {
+// encodeRequest returns the stored form of a request that has this body and endpoint.
+func encodeRequest(req *http.Request, body []byte, endpoint string) ([]byte, error) {
 	bare := *req.URL
 	bare.Fragment, bare.RawFragment, bare.Opaque = "", "", "" // Opaque would replace the host in the text
 	text := bare.String()
@@ -47,6 +49,7 @@ func encodeRequest(req *http.Request, body []byte) ([]byte, error) {
 	head := requestHead{
 		Method: cmp.Or(req.Method, http.MethodGet), URL: []byte(text), Opaque: []byte(req.URL.Opaque),
 		Host: []byte(req.Host), Header: make(map[string][][]byte), Close: req.Close, Length: len(body),
+		Endpoint: endpoint,
 	}
 	for name, values := range req.Header {
 		if slices.ContainsFunc(framing, func(own string) bool { return strings.EqualFold(own, name) }) {
@@ -67,26 +70,26 @@ func encodeRequest(req *http.Request, body []byte) ([]byte, error) {
 	return slices.Concat(line, []byte("\n"), body), nil
 }
 
-// decodeRequest returns a request from its stored form. The body is read in place
-// and any number of times.
-func decodeRequest(stored []byte) (*http.Request, error) {
+// decodeRequest returns a request from its stored form, and its endpoint. The body is
+// read in place and any number of times.
+func decodeRequest(stored []byte) (req *http.Request, endpoint string, err error) {
 	line, body, whole := bytes.Cut(stored, []byte("\n"))
 	var head requestHead
 	if err := json.Unmarshal(line, &head); err != nil {
-		return nil, fmt.Errorf("its request: %w", err)
+		return nil, "", fmt.Errorf("its request: %w", err)
 	}
 	if head.Method == "" {
-		return nil, errors.New("its request has no method")
+		return nil, "", errors.New("its request has no method")
 	}
 	if len(body) != head.Length || !whole {
-		return nil, fmt.Errorf("its request's body has %d bytes, and should have %d", len(body), head.Length)
+		return nil, "", fmt.Errorf("its request's body has %d bytes, and should have %d", len(body), head.Length)
 	}
 	u, err := url.Parse(string(head.URL))
 	if err != nil {
-		return nil, errors.New("its request has no URL") // err quotes it, with its query
+		return nil, "", errors.New("its request has no URL") // err quotes it, with its query
 	}
 	u.Opaque = string(head.Opaque)
-	req := &http.Request{
+	req = &http.Request{
 		Method: head.Method, URL: u, Host: string(head.Host), Header: make(http.Header), Close: head.Close,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
@@ -101,7 +104,7 @@ func decodeRequest(stored []byte) (*http.Request, error) {
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		req.Body, _ = req.GetBody()
 	}
-	return req, nil
+	return req, cmp.Or(head.Endpoint, endpointOf(u)), nil
 }
 
 // publicURL returns u without what may be secret: user, query and fragment.

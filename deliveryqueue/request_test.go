@@ -52,12 +52,13 @@ func TestStoredRequestIsTheSame(t *testing.T) {
 			if tt.change != nil {
 				tt.change(req)
 			}
-			stored := must[[]byte](t)(encodeRequest(req, []byte(tt.body)))
+			stored := must[[]byte](t)(encodeRequest(req, []byte(tt.body), ""))
 			want := must[httpfake.Sent](t)(httpfake.Record(req))
 			if tt.want != nil {
 				tt.want(&want)
 			}
-			again := must[*http.Request](t)(decodeRequest(stored))
+			again, _, err := decodeRequest(stored)
+			check(t, err)
 			for range 2 { // the second time as in a retry
 				if got := must[httpfake.Sent](t)(httpfake.Record(again)); !reflect.DeepEqual(got, want) {
 					t.Errorf("got  %+v\nwant %+v", got, want)
@@ -70,7 +71,7 @@ func TestStoredRequestIsTheSame(t *testing.T) {
 	}
 	closes := post(t, "http://a.example", "")
 	closes.Close = true
-	if again, err := decodeRequest(must[[]byte](t)(encodeRequest(closes, nil))); err != nil || !again.Close {
+	if again, _, err := decodeRequest(must[[]byte](t)(encodeRequest(closes, nil, ""))); err != nil || !again.Close {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
@@ -84,7 +85,7 @@ func TestRequestsThatCannotBeStored(t *testing.T) {
 	} {
 		req := post(t, "https://a.example/", "hello")
 		change(req)
-		if _, err := encodeRequest(req, []byte("hello")); err == nil || !strings.Contains(err.Error(), text) {
+		if _, err := encodeRequest(req, []byte("hello"), ""); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v, want %q in it", err, text)
 		}
 	}
@@ -94,20 +95,20 @@ func TestRequestsThatCannotBeStored(t *testing.T) {
 func TestOnlyWholeRequestsAreRead(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"hello", ""} {
-		whole := must[[]byte](t)(encodeRequest(post(t, "https://a.example/", body), []byte(body)))
+		whole := must[[]byte](t)(encodeRequest(post(t, "https://a.example/", body), []byte(body), ""))
 		for n := range len(whole) {
-			if _, err := decodeRequest(whole[:n]); err == nil {
+			if _, _, err := decodeRequest(whole[:n]); err == nil {
 				t.Errorf("%d of %d bytes are read as a request:\n%s", n, len(whole), whole[:n])
 			}
 		}
-		if _, err := decodeRequest(append(whole, 'x')); err == nil {
+		if _, _, err := decodeRequest(append(whole, 'x')); err == nil {
 			t.Errorf("a byte after the request is accepted:\n%s", whole)
 		}
 	}
 	for _, foreign := range []string{
 		"", "hello\n", "[]\n", "{}\n", `{"method": "GET", "url": "OmE="}` + "\n", `{"method": "GET", "length": -1}` + "\n",
 	} {
-		if _, err := decodeRequest([]byte(foreign)); err == nil {
+		if _, _, err := decodeRequest([]byte(foreign)); err == nil {
 			t.Errorf("%q is read as a request", foreign)
 		}
 	}
@@ -116,9 +117,9 @@ func TestOnlyWholeRequestsAreRead(t *testing.T) {
 func FuzzDecodeRequest(f *testing.F) {
 	req := post(f, "https://a.example/x?y", "hello")
 	req.Header.Set("X", "y")
-	f.Add(must[[]byte](f)(encodeRequest(req, []byte("hello"))))
+	f.Add(must[[]byte](f)(encodeRequest(req, []byte("hello"), "")))
 	f.Fuzz(func(t *testing.T, stored []byte) {
-		req, err := decodeRequest(stored)
+		req, _, err := decodeRequest(stored)
 		if err != nil || req.Body == nil {
 			return
 		}

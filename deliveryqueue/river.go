@@ -2,8 +2,6 @@ package deliveryqueue
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 
 	"github.com/riverqueue/river"
@@ -21,12 +19,9 @@ const (
 
 // jobs hides River's type parameter, the driver's transaction, from Queue.
 type jobs interface {
-	// insert inserts jobs in tx, a transaction of the store, or in its own if tx is
-	// nil.
-	insert(ctx context.Context, tx any, all []river.InsertManyParams) ([]*rivertype.JobInsertResult, error)
 	cancel(ctx context.Context, id int64) (*rivertype.JobRow, error)
 	runner(config *river.Config, f *fetcher) (runner, error)
-	migrateRiver(ctx context.Context) (newest int, err error)
+	migrateRiver(ctx context.Context) error
 }
 
 // A runner is a river.Client that runs jobs.
@@ -38,29 +33,17 @@ type runner interface {
 
 type riverJobs[Tx any] struct {
 	driver riverdriver.Driver[Tx]
-	client *river.Client[Tx] // only inserts and cancels
+	client *river.Client[Tx] // only cancels
+	schema string
 	logger *slog.Logger
 }
 
-func newJobs[Tx any](driver riverdriver.Driver[Tx], logger *slog.Logger) (jobs, error) {
-	client, err := river.NewClient(driver, &river.Config{Logger: logger})
+func newJobs[Tx any](driver riverdriver.Driver[Tx], schema string, logger *slog.Logger) (jobs, error) {
+	client, err := river.NewClient(driver, &river.Config{Schema: schema, Logger: logger})
 	if err != nil {
 		return nil, err
 	}
-	return &riverJobs[Tx]{driver, client, logger}, nil
-}
-
-func (j *riverJobs[Tx]) insert(
-	ctx context.Context, tx any, all []river.InsertManyParams,
-) ([]*rivertype.JobInsertResult, error) {
-	if tx == nil {
-		return j.client.InsertMany(ctx, all)
-	}
-	own, ok := tx.(Tx)
-	if !ok {
-		return nil, fmt.Errorf("the transaction is a %T, which is not one of the store's", tx)
-	}
-	return j.client.InsertManyTx(ctx, own, all)
+	return &riverJobs[Tx]{driver, client, schema, logger}, nil
 }
 
 func (j *riverJobs[Tx]) cancel(ctx context.Context, id int64) (*rivertype.JobRow, error) {
@@ -68,32 +51,16 @@ func (j *riverJobs[Tx]) cancel(ctx context.Context, id int64) (*rivertype.JobRow
 }
 
 func (j *riverJobs[Tx]) runner(config *river.Config, f *fetcher) (runner, error) {
+	config.Schema = j.schema
 	return river.NewClient[Tx](fairDriver[Tx]{j.driver, f}, config)
 }
 
-// migrateRiver updates River's tables, and returns the newest version that this
-// River knows.
-func (j *riverJobs[Tx]) migrateRiver(ctx context.Context) (newest int, err error) {
-	migrator, err := rivermigrate.New(j.driver, &rivermigrate.Config{Logger: j.logger})
+// migrateRiver updates River's tables.
+func (j *riverJobs[Tx]) migrateRiver(ctx context.Context) error {
+	migrator, err := rivermigrate.New(j.driver, &rivermigrate.Config{Schema: j.schema, Logger: j.logger})
 	if err != nil {
-		return 0, err
-	}
-	for _, m := range migrator.AllVersions() {
-		newest = max(newest, m.Version)
+		return err
 	}
 	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	return newest, err
+	return err
 }
-
-// A newerError is the error of tables that a newer version has updated.
-type newerError struct {
-	whose          string
-	version, known int
-}
-
-func (e *newerError) Error() string {
-	return fmt.Sprintf("the tables of %s have version %d; this program knows versions up to %d, so update it",
-		e.whose, e.version, e.known)
-}
-
-func isNewer(err error) bool { return errors.As(err, new(*newerError)) }

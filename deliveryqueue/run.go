@@ -41,7 +41,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		keep = forever
 	}
 	runner, err := q.store.runner(&river.Config{
-		Queues:                      map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
+		Queues:                      map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.sockets()}},
 		Workers:                     workers,
 		Logger:                      q.river,
 		ErrorHandler:                unreadable{q, f},
@@ -58,10 +58,11 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 	working := context.WithoutCancel(ctx) // the end of ctx begins a graceful stop
 	if err := runner.Start(working); err != nil {
-		return fmt.Errorf("deliveryqueue: Run: %w", errors.Join(q.store.check(), err))
+		return fmt.Errorf("deliveryqueue: Run: %w", errors.Join(q.check(), err))
 	}
 	var sweeping sync.WaitGroup
 	sweeping.Go(func() { q.sweepUntil(ctx, f.ledger, end) })
+	sweeping.Go(func() { q.watchSweeps(ctx) })
 	<-ctx.Done()
 	defer sweeping.Wait() // after the stop, which is timed
 	err = q.stop(working, runner)

@@ -51,7 +51,7 @@ func TestRiverCommitsNothing(t *testing.T) {
 	t.Parallel()
 	var log httpfake.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	q := open(t, newSQLite(t), Config{Workers: 1, Base: responses(503, 200, 404), Logger: logger})
+	q := open(t, newSQLite(t), Config{Workers: 1, Base: responses(503, 200, 400), Logger: logger})
 	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{Policy: retries(t, 1)})
 	stop := start(t, q)
 	waitFor(t, q, Stats{Delivered: 1})

@@ -10,16 +10,18 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/riverdriver/riversqlite"
-	"github.com/riverqueue/river/rivertype"
 	"modernc.org/sqlite" // also the database/sql driver
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -29,56 +31,63 @@ import (
 // for long ones that change nothing.
 type store struct {
 	jobs
-	db, looking, reading *sql.DB
+	db, looking, reading *database
 	sqlite               bool
+	schema               string // of PostgreSQL
+	announced            *rarely
+	path                 string      // of SQLite
 	files                []storeFile // of SQLite
 	close                func() error
 }
 
-func openStore(ctx context.Context, name string, logger *slog.Logger) (store, error) {
-	var s store
-	var err error
-	switch {
-	case name == "":
-		return s, errors.New(`the store is ""; it must be a file, or the URL of a PostgreSQL database`)
-	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), hasKeywords(name):
-		s, err = openPostgres(ctx, name, logger)
-	case strings.Contains(name, "://"):
-		// It may have a password.
-		return s, errors.New("the store is a URL; it must be a file, or a URL that begins with postgres:// or postgresql://")
+func openStore(ctx context.Context, from any, logger *slog.Logger) (s *store, err error) {
+	value := reflect.ValueOf(from)
+	if value.Kind() == reflect.Pointer && value.IsNil() {
+		return nil, errors.New("the store is nil")
+	}
+	switch from := from.(type) {
+	case *pgxpool.Pool:
+		s, err = onPool(ctx, from, logger)
+	case *sql.DB:
+		s, err = onPostgres(ctx, riverdatabasesql.New(from), from, nil, logger)
 	default:
-		if name, err = filepath.Abs(name); err == nil {
-			s, err = openSQLite(name, logger)
-		}
+		s, err = openNamed(ctx, value.String(), logger)
 	}
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	if err := s.migrate(ctx); err != nil {
-		return s, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.close())
 	}
-	if s.sqlite {
-		s.files = filesOf(name)
+	for _, path := range []string{s.path, s.path + "-wal"} { // the log exists while the database is open
+		if info, err := os.Stat(path); err == nil {
+			s.files = append(s.files, storeFile{path, info})
+		}
 	}
 	return s, nil
+}
+
+func openNamed(ctx context.Context, name string, logger *slog.Logger) (*store, error) {
+	switch {
+	case name == "":
+		return nil, errors.New(`the store is ""; it must be a file, or the URL of a PostgreSQL database`)
+	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), hasKeywords(name):
+		return openPostgres(ctx, name, logger)
+	case strings.Contains(name, "://"):
+		// It may have a password.
+		return nil, errors.New("the store is a URL; it must be a file, or a URL that begins with postgres:// or postgresql://")
+	}
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	return openSQLite(path, logger)
 }
 
 // A storeFile is a file of an open SQLite database.
 type storeFile struct {
 	path string
 	info os.FileInfo
-}
-
-// filesOf returns the database and its write-ahead log, which exists while the
-// database is open.
-func filesOf(name string) []storeFile {
-	var all []storeFile
-	for _, path := range []string{name, name + "-wal"} {
-		if info, err := os.Stat(path); err == nil {
-			all = append(all, storeFile{path, info})
-		}
-	}
-	return all
 }
 
 // errReplaced is in the error of a store whose file no longer exists. Writes to it
@@ -114,15 +123,15 @@ func hasKeywords(name string) bool {
 // process has locked.
 const lockWait = 5 * time.Second
 
-func openSQLite(path string, logger *slog.Logger) (store, error) {
+func openSQLite(path string, logger *slog.Logger) (*store, error) {
 	// SQLite would create a file that everybody can read. Its -wal and -shm files
 	// get the mode of this file.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return store{}, err
+		return nil, err
 	}
 	if err := f.Close(); err != nil {
-		return store{}, err
+		return nil, err
 	}
 	options := url.Values{
 		"_busy_timeout": {fmt.Sprint(lockWait.Milliseconds())},
@@ -138,33 +147,35 @@ func openSQLite(path string, logger *slog.Logger) (store, error) {
 	}
 	db, err := sql.Open("sqlite", at.String())
 	if err != nil {
-		return store{}, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	db.SetMaxOpenConns(1) // as River does, because SQLite has one writer at a time
-	jobs, err := newJobs(riversqlite.New(db), logger)
+	jobs, err := newJobs(riversqlite.New(db), "", logger)
 	if err != nil {
-		return store{}, errors.Join(err, db.Close())
+		return nil, errors.Join(err, db.Close())
 	}
 	options.Del("_txlock") // it is for writers
 	at.RawQuery = options.Encode()
 	looking, err := sql.Open("sqlite", at.String())
 	if err != nil {
-		return store{}, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
 	}
 	reading, err := sql.Open("sqlite", at.String())
 	if err != nil {
-		return store{}, errors.Join(fmt.Errorf("%s: %w", path, err), looking.Close(), db.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), looking.Close(), db.Close())
 	}
 	looking.SetMaxOpenConns(1)
 	reading.SetMaxOpenConns(3)
 	// While this connection is open, SQLite keeps its log, which check looks for.
 	pinned, err := firstConn(reading)
 	if err != nil {
-		return store{}, errors.Join(fmt.Errorf("%s: %w", path, err), reading.Close(), looking.Close(), db.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), reading.Close(), looking.Close(), db.Close())
 	}
-	return store{jobs: jobs, db: db, looking: looking, reading: reading, sqlite: true, close: func() error {
-		return errors.Join(pinned.Close(), reading.Close(), looking.Close(), db.Close())
-	}}, nil
+	return &store{
+		jobs: jobs, db: &database{DB: db}, looking: &database{DB: looking}, reading: &database{DB: reading}, sqlite: true,
+		path:  path,
+		close: func() error { return errors.Join(pinned.Close(), reading.Close(), looking.Close(), db.Close()) },
+	}, nil
 }
 
 // errLocked is the error of Enqueue for a file that others hold for longer than
@@ -174,11 +185,17 @@ var errLocked = fmt.Errorf("others have locked the SQLite file for %v", lockWait
 // insertSoon inserts jobs. In SQLite, it waits for lockWait at most: for the
 // connection, which earlier statements use for as long as they wait for another
 // process, and for that process.
-func (s *store) insertSoon(
-	ctx context.Context, all []river.InsertManyParams,
-) (results []*rivertype.JobInsertResult, err error) {
+func (s *store) insertSoon(ctx context.Context, all []newJob) (ids []int64, err error) {
 	if !s.sqlite {
-		return s.insert(ctx, nil, all)
+		db := s.db
+		if len(all) > jobsAtOnce {
+			db = db.patient()
+		}
+		err = db.bounded(ctx, func(ctx context.Context) (err error) {
+			ids, err = s.insertAll(ctx, db, all)
+			return err
+		})
+		return ids, err
 	}
 	end := time.Now().Add(lockWait)
 	waiting, cancel := context.WithDeadlineCause(ctx, end, errLocked)
@@ -194,14 +211,7 @@ func (s *store) insertSoon(
 		}
 		defer func() { _ = setBusyTimeout(context.WithoutCancel(ctx), conn, lockWait.Milliseconds()) }()
 	}
-	tx, err := conn.BeginTx(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	if results, err = s.insert(ctx, tx, all); err != nil {
-		return nil, errors.Join(err, ignoreDone(tx.Rollback()))
-	}
-	return results, tx.Commit()
+	return s.insertAll(ctx, conn, all)
 }
 
 func setBusyTimeout(ctx context.Context, conn *sql.Conn, milliseconds int64) error {
@@ -229,99 +239,71 @@ func firstConn(db *sql.DB) (*sql.Conn, error) {
 	}
 }
 
-func openPostgres(ctx context.Context, name string, logger *slog.Logger) (store, error) {
+// answerTimeout is how long a new connection to PostgreSQL, and one that was idle,
+// has to answer.
+const answerTimeout = 5 * time.Second
+
+func openPostgres(ctx context.Context, name string, logger *slog.Logger) (*store, error) {
 	config, err := pgxpool.ParseConfig(name)
 	if err != nil {
 		if parse := (*pgconn.ParseConfigError)(nil); errors.As(err, &parse) {
-			return store{}, errors.New("the store's URL is not that of a PostgreSQL database") // err may quote a password
+			return nil, errors.New("the store's URL is not that of a PostgreSQL database") // err may quote a password
 		}
-		return store{}, err
+		return nil, err
+	}
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, answerTimeout)
+	config.PingTimeout = cmp.Or(config.PingTimeout, answerTimeout)
+	config.BeforeClose = func(conn *pgx.Conn) {
+		if conn.IsClosed() { // of a statement without an answer: the pool would wait for the rest of it for 15 s
+			conn.PgConn().Conn().Close()
+		}
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return store{}, err
+		return nil, err
 	}
-	jobs, err := newJobs(riverpgxv5.New(pool), logger)
+	s, err := onPool(ctx, pool, logger)
 	if err != nil {
 		pool.Close()
-		return store{}, err
+		return nil, err
 	}
+	only := s.close
+	s.close = func() error {
+		err := only()
+		pool.Close()
+		return err
+	}
+	return s, nil
+}
+
+func onPool(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger) (*store, error) {
 	db := stdlib.OpenDBFromPool(pool)
-	return store{jobs: jobs, db: db, looking: db, reading: db, close: func() error {
-		err := db.Close()
-		pool.Close()
-		return err
-	}}, nil
-}
-
-// refuses reports whether err means that the store refused a value, and would
-// refuse it again.
-func refuses(err error) bool {
-	var failed *pgconn.PgError
-	if errors.As(err, &failed) {
-		class := failed.Code[:min(2, len(failed.Code))]
-		return class == "22" || class == "54" // data exception, program limit exceeded
-	}
-	var lite *sqlite.Error
-	return errors.As(err, &lite) && (lite.Code()&0xff == sqlite3.SQLITE_TOOBIG || lite.Code()&0xff == sqlite3.SQLITE_MISMATCH)
-}
-
-// query returns text, which has the parameters $1, $2 and so on, in the store's
-// dialect.
-func (s *store) query(text string) string {
-	if s.sqlite {
-		return strings.ReplaceAll(text, "$", "?")
-	}
-	return text
-}
-
-// each calls f for each row of a query.
-func (s *store) each(ctx context.Context, in *sql.DB, f func(*sql.Rows) error, query string, params ...any) error {
-	rows, err := in.QueryContext(ctx, s.query(query), params...)
+	s, err := onPostgres(ctx, riverpgxv5.New(pool), db, pool.Reset, logger)
 	if err != nil {
-		return err
+		return nil, errors.Join(err, db.Close())
 	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	s.close = db.Close
+	return s, nil
 }
 
-// jobsBy returns the table of jobs. SQLite must read it by the index, or by one of
-// its choice if index is "".
-func (s *store) jobsBy(index string) string {
-	if s.sqlite && index != "" {
-		return `river_job INDEXED BY ` + index
+// onPostgres returns the store in the current schema of a database.
+func onPostgres[Tx any](
+	ctx context.Context, driver riverdriver.Driver[Tx], db *sql.DB, reset func(), logger *slog.Logger,
+) (*store, error) {
+	var schema sql.NullString
+	if err := db.QueryRowContext(ctx, `SELECT current_schema()`).Scan(&schema); err != nil {
+		return nil, err
 	}
-	return `river_job`
-}
-
-// after returns an SQL expression for the time that many seconds from now by
-// the store's clock, which all processes share, in River's format.
-func (s *store) after(seconds string) string {
-	if s.sqlite {
-		return `datetime('now', 'subsec', printf('%+.3f seconds', ` + seconds + `))`
+	if !schema.Valid {
+		return nil, errors.New("no schema of the connection's search_path exists")
 	}
-	return `now() + make_interval(secs => ` + seconds + `)`
-}
-
-// metadata returns the SQL expression of a job's metadata. In SQLite, text that
-// is not JSON, written by another program, would make a statement fail for all
-// of its rows, so it counts as empty.
-func (s *store) metadata() string {
-	if s.sqlite {
-		return `CASE WHEN json_valid(metadata, 5) THEN metadata ELSE jsonb('{}') END`
+	jobs, err := newJobs(driver, schema.String, logger)
+	if err != nil {
+		return nil, err
 	}
-	return `metadata`
-}
-
-// time returns t as a parameter of a query, in River's format.
-func (s *store) time(t time.Time) any {
-	if s.sqlite {
-		return t.UTC().Format("2006-01-02 15:04:05.999")
-	}
-	return t
+	bounded := &database{db, statementTimeout, reset}
+	return &store{
+		jobs: jobs, db: bounded, looking: bounded, reading: bounded.patient(),
+		schema: schema.String, announced: new(rarely), close: func() error { return nil },
+	}, nil
 }

@@ -97,30 +97,36 @@ func TestLockedFile(t *testing.T) {
 	}
 }
 
-// However many callers wait for a file that another process has locked, each waits
-// no longer than one would.
-func TestManyWaitForALock(t *testing.T) {
+// A caller that waited for the connection to a locked file does not wait for the
+// file as long as one that did not: it ends before one that began later.
+func TestWaitsForALock(t *testing.T) {
 	t.Parallel()
 	store := newSQLite(t)
-	q := open(t, store, Config{})
+	q, later := open(t, store, Config{}), open(t, store, Config{})
 	other := connect(t, "sqlite", store)
 	other.SetMaxOpenConns(1)
 	execute(t, other, "BEGIN IMMEDIATE")
-	took := make(chan time.Duration)
-	for i := range 5 {
-		go func() {
-			time.Sleep(time.Duration(i) * lockWait / 8)
-			begin := time.Now()
-			if _, err := q.Enqueue(t.Context(), post(t, "http://endpoint.test", "hello"), Options{}); err == nil {
-				t.Error("a file that is locked takes a delivery")
-			}
-			took <- time.Since(begin)
-		}()
-	}
-	for range 5 {
-		if d := <-took; d < lockWait/2 || d > lockWait+time.Second {
-			t.Errorf("Enqueue returns after %v", d)
+	ended := make(chan *Queue)
+	try := func(q *Queue) {
+		if _, err := q.Enqueue(t.Context(), post(t, "http://endpoint.test", "hello"), Options{}); err == nil {
+			t.Error("a file that is locked takes a delivery")
 		}
+		ended <- q
+	}
+	held := must[*sql.Conn](t)(q.store.db.Conn(t.Context()))
+	go try(q)
+	time.Sleep(lockWait * 3 / 10)
+	go try(later)
+	time.Sleep(lockWait * 3 / 10)
+	check(t, held.Close())
+	if first := <-ended; first != q {
+		t.Error("the one that waited for the connection ends last")
+	}
+	<-ended
+	held = must[*sql.Conn](t)(q.store.db.Conn(t.Context()))
+	go try(q)
+	if <-ended; held.Close() != nil { // also while another has the connection
+		t.Error("the connection is lost")
 	}
 	execute(t, other, "ROLLBACK")
 	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
@@ -169,7 +175,7 @@ func TestRiverDoesNotWrite(t *testing.T) {
 // River deletes what was delivered, and no dead letter.
 func TestCleaning(t *testing.T) {
 	t.Parallel()
-	end := newEndpoint(t, 200, 404)
+	end := newEndpoint(t, 200, 400)
 	q := open(t, newSQLite(t), Config{KeepDelivered: time.Millisecond, Workers: 1})
 	enqueue(t, q, post(t, end.URL, "hello"), Options{})
 	enqueue(t, q, post(t, end.URL, "hello"), Options{})
@@ -243,7 +249,7 @@ func TestOutageIsLogged(t *testing.T) {
 	defer slog.SetDefault(before)
 	store := newSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
-		q := must[*Queue](t)(Open(t.Context(), store, Config{PollInterval: time.Second}))
+		q := must[*Queue](t)(Open(t.Context(), store, Config{Base: loopback, PollInterval: time.Second}))
 		defer q.Close()
 		stop := run(q)
 		time.Sleep(2 * step)
@@ -256,7 +262,7 @@ func TestOutageIsLogged(t *testing.T) {
 			t.Errorf("the outage is logged %d times", n)
 		}
 		execute(t, q.store.db, `ALTER TABLE away RENAME TO river_job`)
-		time.Sleep(2 * step)
+		time.Sleep(3 * step)
 		if !strings.Contains(log.String(), "the store is back") {
 			t.Error("the end of it is not logged")
 		}
@@ -285,4 +291,40 @@ func TestRights(t *testing.T) {
 	enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: throttle(t, 9)})
 	start(t, q)
 	waitFor(t, q, Stats{Delivered: 1})
+}
+
+// If no sweep succeeds, also because one hangs, that is logged once a minute, and so
+// is the end of it.
+func TestSweepsThatDoNotCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log httpfake.Buffer
+		q := &Queue{config: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go q.watchSweeps(ctx)
+		for _, tt := range []struct {
+			wait  time.Duration
+			ended []error // sweeps after it
+			want  string
+			times int
+		}{
+			{outage - 2*step, []error{nil}, "", 0},
+			{outage + 2*step, []error{errNoAnswer}, "the store fails", 1},
+			{outage, nil, "the store fails", 2},
+			{step, []error{nil}, "the store is back", 0},
+			{2 * step, nil, "the store is back", 1},
+			{outage + step, nil, "the store fails", 3},
+		} {
+			time.Sleep(tt.wait)
+			if n := strings.Count(log.String(), tt.want); tt.want != "" && n != tt.times || tt.want == "" && log.String() != "" {
+				t.Errorf("%d times %q, want %d; the log is %s", n, tt.want, tt.times, log.String())
+			}
+			for _, err := range tt.ended {
+				q.sweeps.ended(err)
+			}
+		}
+		if at := q.Swept(); time.Since(at) < outage || !strings.Contains(log.String(), errNoAnswer.Error()) {
+			t.Errorf("the last sweep was at %v; the log is %s", at, log.String())
+		}
+	})
 }

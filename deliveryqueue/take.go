@@ -37,8 +37,11 @@ const aside = `state IN ('discarded', 'retryable', 'scheduled') AND queue = '` +
 const isRunning = `state = 'running' AND queue = '` + queueName + `'`
 
 func (s *store) endpoint() string {
-	return `COALESCE(NULLIF(CAST((` + s.metadata() + `) -> 'delivery' ->> 'endpoint' AS text), ''), '-')`
+	return `COALESCE(NULLIF(CAST((` + s.metadata() + `) -> 'delivery' ->> 'endpoint' AS text), ''), '` + noEndpoint + `')`
 }
+
+// noEndpoint is the endpoint of a row that has none.
+const noEndpoint = `-`
 
 // due returns the first endpoints that have deliveries, after from and up to upTo
 // unless upTo is "", and whether the deliveries are due.
@@ -56,12 +59,12 @@ func (s *store) candidates(ctx context.Context, query string, params ...any) (al
 	err = s.each(ctx, s.looking, func(rows *sql.Rows) error {
 		c := candidate{turns: math.MaxInt}
 		var perSecond, wait int64
-		var failing sql.NullInt64
-		if err := rows.Scan(
-			&c.Endpoint, &perSecond, &wait, &failing, &c.health.disabled, &c.due,
-		); err != nil {
+		var failing, waited sql.NullInt64
+		if err := rows.Scan(&c.Endpoint, &perSecond, &wait, &failing, &c.health.disabled, &waited); err != nil {
 			return err
 		}
+		c.due = waited.Valid && waited.Int64 >= 0
+		c.waited = time.Duration(waited.Int64) * time.Microsecond
 		if failing.Valid {
 			c.health.failing = time.Now().Add(-time.Duration(failing.Int64) * time.Microsecond)
 		}
@@ -116,10 +119,10 @@ func (s *store) candidateColumns() string {
 	return fmt.Sprintf(`
 		SELECT walk.endpoint, COALESCE(own.per_second, 0), COALESCE(own.next_at - %[4]s, 0),
 			CASE WHEN own.failing_since > 0 THEN %[4]s - own.failing_since END, COALESCE(own.disabled_at, 0) > 0,
-			NOT COALESCE(%[7]s, false) AND (SELECT scheduled_at FROM %[6]s WHERE %[2]s AND %[1]s = walk.endpoint
-				ORDER BY scheduled_at LIMIT 1) <= %[5]s
+			CASE WHEN NOT COALESCE(%[7]s, false) THEN %[4]s - (SELECT %[5]s FROM %[6]s
+				WHERE %[2]s AND %[1]s = walk.endpoint ORDER BY scheduled_at LIMIT 1) END
 		FROM walk %[3]s`,
-		s.endpoint(), s.available(), own, s.micros(), s.after(`0`), s.jobsBy(dueIndex), s.isLeftAlone())
+		s.endpoint(), s.available(), own, s.micros(), s.microsOf(`scheduled_at`), s.jobsBy(dueIndex), s.isLeftAlone())
 }
 
 // isLeftAlone returns the SQL condition for an endpoint's row, own, under which no
@@ -133,7 +136,8 @@ func (s *store) isLeftAlone() string {
 type taken struct {
 	job      *rivertype.JobRow
 	endpoint string
-	disabled bool // the endpoint
+
+	disabled, throttled bool // the endpoint
 }
 
 // take takes deliveries that are due. Since due, another process may have disabled
@@ -154,7 +158,8 @@ func (s *store) take(ctx context.Context, of []candidate, client string) (all []
 // takeQuery returns the statement of take.
 func (s *store) takeQuery() string {
 	const known = `EXISTS (SELECT 1 FROM deliveryqueue_endpoint AS own WHERE own.endpoint = %s AND %s)`
-	disabled := fmt.Sprintf(known, s.endpoint(), `own.disabled_at > 0`)
+	state := fmt.Sprintf(known, s.endpoint(), `own.disabled_at > 0`)
+	state += `, ` + fmt.Sprintf(known, s.endpoint(), `own.per_second > 0`)
 	if s.sqlite { // it has no LATERAL
 		return fmt.Sprintf(`
 			WITH RECURSIVE pick (endpoint, n, id, at) AS (
@@ -171,7 +176,7 @@ func (s *store) takeQuery() string {
 			WHERE id IN (SELECT id FROM pick)
 			RETURNING id, CASE WHEN json_valid(args, 5) THEN json(args) ELSE args END,
 				CASE WHEN json_valid(metadata, 5) THEN json(metadata) ELSE metadata END, attempt, attempted_at, created_at, %[1]s, %[6]s`,
-			s.endpoint(), s.available(), maxAttempt, s.after(`0`), fmt.Sprintf(known, `value ->> 'endpoint'`, s.isLeftAlone()), disabled)
+			s.endpoint(), s.available(), maxAttempt, s.after(`0`), fmt.Sprintf(known, `value ->> 'endpoint'`, s.isLeftAlone()), state)
 	}
 	return fmt.Sprintf(`
 		WITH taken AS MATERIALIZED (
@@ -184,7 +189,7 @@ func (s *store) takeQuery() string {
 			attempted_by = ARRAY[$2]
 		WHERE id = ANY (ARRAY(SELECT id FROM taken)) -- for a join, PostgreSQL may read the whole table
 		RETURNING id, args, metadata, attempt, attempted_at, created_at, %[1]s, %[5]s`, s.endpoint(), s.available(), maxAttempt,
-		fmt.Sprintf(known, `want.endpoint`, s.isLeftAlone()), disabled)
+		fmt.Sprintf(known, `want.endpoint`, s.isLeftAlone()), state)
 }
 
 // maxAttempt is the largest attempt number that River can store.
@@ -196,7 +201,7 @@ func readTaken(rows *sql.Rows) (taken, error) {
 	}
 	t := taken{job: job}
 	var at, created storedTime
-	err := rows.Scan(&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &t.endpoint, &t.disabled)
+	err := rows.Scan(&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &t.endpoint, &t.disabled, &t.throttled)
 	job.CreatedAt = created.Time
 	if !at.IsZero() {
 		job.AttemptedAt, job.ScheduledAt = &at.Time, at.Time

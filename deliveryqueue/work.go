@@ -33,6 +33,9 @@ const (
 	reasonStore      = "store"
 )
 
+// leaveToNewer is how long a row that a newer release wrote waits for it.
+const leaveToNewer = time.Minute
+
 // Work makes an attempt and commits its outcome.
 func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	q := w.queue
@@ -48,6 +51,12 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 		return q.bury(ctx, job, rec, nil)
 	}
 	stored, err := q.read(job.Args.raw, meta.Head)
+	if errors.Is(err, errNewer) {
+		if q.newerRows.due(time.Minute) {
+			q.config.Logger.WarnContext(ctx, "deliveryqueue: a delivery is left to a newer program", "delivery", job.ID, "error", err)
+		}
+		return q.snooze(ctx, job, rec, leaveToNewer)
+	}
 	if err != nil {
 		rec.Reason = reasonUnreadable
 		return q.bury(ctx, job, rec, err)
@@ -56,8 +65,8 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	if stored.ended(clock.now()) {
 		return q.fail(ctx, job, stored, rec, awsretry.Attempt{Stop: awsretry.StopDeadline, Err: errDeadline})
 	}
-	probe := w.fetcher.ledger.of(job.ID).disabled
-	if now, err := q.awaitTurn(ctx, stored.policy, meta.Head.Endpoint, probe); refuses(err) {
+	h := w.fetcher.ledger.of(job.ID)
+	if now, err := q.awaitTurn(ctx, rateOf(job.ID, stored.policy), meta.Head.Endpoint, h); refuses(err) {
 		rec.Reason = reasonStore
 		return q.bury(ctx, job, rec, err)
 	} else if err != nil {
@@ -71,19 +80,23 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	a := q.attempt(ctx, stored, rec.Attempts+1)
 	beginning := q.beginning(a.Response)
 	took := clock.now().Sub(began)
+	w.fetcher.ledger.responded(job.ID, took)
 	if a.Class == awsretry.Success {
 		w.fetcher.ledger.succeeded(job.ID, clock.now())
 	}
+	after := rec.after(a, began, took, beginning)
+	if q.config.RetryStatus == nil && after.Refused != 0 && began.Sub(time.UnixMicro(after.Refused)) >= refusedFor {
+		a.Class, a.Stop = awsretry.Permanent, awsretry.StopPermanent
+	}
 	defer w.after(ctx, job, a)
 	q.obey(ctx, meta.Head.Endpoint, a)
-	after := rec.after(a, began, took, beginning)
 	switch {
 	case a.Class == awsretry.Success:
 		return q.settle(ctx, end(job.JobRow, rivertype.JobStateCompleted, after))
 	case ctx.Err() != nil && (a.Stop == awsretry.StopCanceled || a.Stop == awsretry.StopDeadline):
 		// Run stops, or the delivery was canceled.
 		return q.snooze(ctx, job, rec, 0)
-	case probe && a.Class.Retryable() && !stored.ended(clock.now().Add(probeInterval)):
+	case h.disabled && a.Class.Retryable() && !stored.ended(clock.now().Add(probeInterval)):
 		after.Attempts = rec.Attempts // the policy continues when the endpoint has recovered
 		return q.settle(ctx, again(job.JobRow, after, probeInterval))
 	case a.Stop == "" && !stored.ended(clock.now().Add(a.Delay)):
@@ -135,9 +148,9 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 	case ctx.Err() != nil:
 		return
 	case ownfault.Is(a.Err):
-		q.ownFaults.warn(func() {
+		if q.ownFaults.due(time.Minute) {
 			q.config.Logger.WarnContext(ctx, "deliveryqueue: this process could not send a delivery", "delivery", job.ID, "error", a.Err)
-		})
+		}
 		return
 	}
 	endpoint, before, after := w.fetcher.ledger.saw(job.ID, failed, time.Now())
@@ -148,17 +161,23 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 	if before.disabled && !after.disabled && err == nil {
 		q.config.Logger.WarnContext(ctx, "deliveryqueue: an endpoint is back", "endpoint", endpoint)
 	}
-	if limit := q.config.DisableAfter; err == nil && failed && limit > 0 && !after.disabled && time.Since(after.failing) >= limit {
-		err = q.disable(ctx, endpoint)
+	limit := q.config.DisableAfter
+	gone := a.Response != nil && a.Response.StatusCode == http.StatusGone && a.Class == awsretry.Permanent &&
+		(endpointOf(a.Request.URL) != endpoint || !w.fetcher.ledger.delivered(endpoint, time.Now()))
+	if gone {
+		limit = 0
+	}
+	if err == nil && failed && !after.disabled && (gone || limit > 0 && time.Since(after.failing) >= limit) {
+		err = q.disable(ctx, endpoint, limit)
 	}
 	if err != nil {
 		q.config.Logger.InfoContext(ctx, "deliveryqueue: the health of an endpoint was not noted", "endpoint", endpoint, "error", err)
 	}
 }
 
-// disable disables an endpoint that has failed for long.
-func (q *Queue) disable(ctx context.Context, endpoint string) error {
-	since, disabled, err := q.store.disable(ctx, endpoint, q.config.DisableAfter, probeInterval)
+// disable disables an endpoint that has failed for that long.
+func (q *Queue) disable(ctx context.Context, endpoint string, limit time.Duration) error {
+	since, disabled, err := q.store.disable(ctx, endpoint, limit, probeInterval)
 	if err != nil || !disabled {
 		return err
 	}

@@ -22,7 +22,9 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-var chaos = flag.Duration("chaos", 25*time.Second, "how long TestChaos lasts")
+const defaultChaos = 25 * time.Second
+
+var chaos = flag.Duration("chaos", defaultChaos, "how long TestChaos and TestFaultsOfProcesses last")
 
 // smallServer starts a server that has a user for the fleet and evicts keys, and
 // connects to it.

@@ -52,6 +52,8 @@ const (
 
 	closeTimeout = time.Second // a longer Close returns an error
 
+	slowRenewals = 3 // in a row
+
 	joinInterval  = 10 * time.Millisecond // between the first renewals of many new members
 	joinBurst     = 100                   // of them at once
 	errorInterval = time.Minute           // between calls of OnError with the same text
@@ -76,8 +78,9 @@ type Config struct {
 
 	// Lease is how long a process may use its share of the rate without
 	// renewing it. Processes renew about twice per lease. It must be from 50 ms
-	// to a minute, and more than twice the store's response time: otherwise a
-	// process has no lease for part of the time. 0 means 400 ms.
+	// to a minute, and more than twice the store's response time, or with MaxRate
+	// four times: otherwise a process sends less than its share, and calls OnError.
+	// 0 means 400 ms.
 	//
 	// Use the same Lease, Transport.Quota and Transport.RateLimit in every
 	// process that shares a partition, except for FailFast, MaxWait, Limits and
@@ -87,9 +90,9 @@ type Config struct {
 
 	// MaxRate limits how many requests all processes together send in any second,
 	// even if the service accepts more. It needs Adaptive mode, which may send
-	// less, and the same MaxRate in all processes. It holds if all requests take
-	// equally long to reach the service, give or take 20 ms, and while the store
-	// loses nothing. A process without a lease sends at most its part of MaxRate,
+	// less, and a MaxRate in all processes, of which the lowest counts. It holds if
+	// all requests take equally long to reach the service, give or take 20 ms, and
+	// while the store loses nothing. A process without a lease sends at most its part of MaxRate,
 	// or a hundredth before its first lease. 0 means that only the service's
 	// throttling limits the rate; otherwise it must be from 0.1 to a million.
 	MaxRate float64
@@ -101,12 +104,13 @@ type Config struct {
 	// longer.
 	Expiry time.Duration
 
-	// OnError is called when a renewal fails, at most once a minute for errors
-	// whose texts differ only in digits, whatever the partition. Nil ignores the
-	// error; Transport.State shows whether there is a lease. OnRecovered is called
-	// when, after a call of OnError, no renewal fails any longer. Calls may be
-	// concurrent, and a partition's lease is not renewed until they return. Panics
-	// in them are recovered.
+	// OnError is called when a renewal fails, or the third in a row takes too long for
+	// Lease, at most once a minute for errors whose texts differ only in digits,
+	// whatever the partition. Nil ignores the error; Transport.State shows
+	// whether there is a lease. OnRecovered is called when, after a call of OnError,
+	// no renewal fails or is slow any longer. Calls may be concurrent, and a
+	// partition's lease is not renewed until they return. Panics in them are
+	// recovered.
 	OnError     func(partition string, err error)
 	OnRecovered func()
 
@@ -134,7 +138,7 @@ type Fleet struct {
 	joined   int                      // number of members so far
 	admitted time.Duration            // from started; all admissions up to this time are used
 	reported map[string]time.Duration // from an error's text without digits to the time of the call of OnError since started
-	failing  int                      // members whose last renewal failed
+	troubled int                      // members whose last renewal failed, or whose store is slow
 	told     bool                     // OnError was called since OnRecovered
 	members  sync.WaitGroup
 }
@@ -211,6 +215,12 @@ func (f *Fleet) FirstRate() float64 {
 	return f.config.MaxRate / safePart
 }
 
+// rateWithoutStore is the rate of a process that has never reached the store. It is
+// FirstRate, but no request waits for ever.
+func (f *Fleet) rateWithoutStore() float64 {
+	return max(f.FirstRate(), min(f.config.MaxRate/3, 1/max(8, 2*f.config.Lease.Seconds())))
+}
+
 // admits reports whether one more member may renew for the first time.
 func (f *Fleet) admits() bool {
 	f.mu.Lock()
@@ -260,18 +270,19 @@ func (f *Fleet) renewed(partition string, took time.Duration, err error) {
 	}
 }
 
-// settle counts the members whose last renewal failed, and calls OnRecovered when
-// there are none left.
+// settle counts the members whose last renewal failed, or whose store is slow, and
+// calls OnRecovered when there are none left.
 func (f *Fleet) settle(m *member, failing bool) {
+	troubled := failing || m.slow >= slowRenewals
 	f.mu.Lock()
 	switch {
-	case failing && !m.failing:
-		f.failing++
-	case !failing && m.failing:
-		f.failing--
+	case troubled && !m.troubled:
+		f.troubled++
+	case !troubled && m.troubled:
+		f.troubled--
 	}
-	m.failing = failing
-	tell := f.told && f.failing == 0 && !f.closed
+	m.failing, m.troubled = failing, troubled
+	tell := f.told && f.troubled == 0 && !f.closed
 	f.told = f.told && !tell
 	f.mu.Unlock()
 	if tell && f.config.OnRecovered != nil {

@@ -31,6 +31,9 @@ type leader struct {
 	limit float64       // that the law has found; 0 while it searches
 	trip  time.Duration // of throttled requests, smoothed; 0 if unknown
 
+	throttled   float64       // requests before there is a rate
+	throttledAt time.Duration // the first of them
+
 	sent  []sending // that may still be throttled
 	owed  float64   // throttled requests that were counted as accepted
 	rest  float64   // the fraction of an outcome that was not passed to the law yet
@@ -38,6 +41,9 @@ type leader struct {
 
 	// The outcomes since the last cut, and since all processes know of it.
 	all, heard outcomes
+
+	denials float64 // throttled requests since something was accepted
+	denied  float64 // the rate at the first of them; 0 if there is none
 }
 
 type outcomes struct{ accepted, throttled float64 }
@@ -60,16 +66,18 @@ const (
 
 	slowTrip = time.Second
 
-	// longestTrip is how long a leader waits for the outcomes of requests that
-	// were sent before a cut.
-	longestTrip = time.Minute
+	// enough is how many requests are throttled in a row by more than chance.
+	enough = 10
 
 	// The rate is far too high after enough throttled requests since a cut, and
 	// again more since all processes know of it. fall keeps at least leastLeft of
 	// the rate.
-	enough    = 10
 	again     = 2
 	leastLeft = 1. / 8
+
+	// longestTrip is how long a leader waits for the outcomes of requests that
+	// were sent before a cut.
+	longestTrip = time.Minute
 
 	// mostFed is how many outcomes of a kind a step passes to the law at most.
 	mostFed = 200_000
@@ -119,17 +127,18 @@ func (l *leader) step(got *protocol.Reply) (found protocol.Law, cut bool) {
 	before, was := l.now, l.rate
 	l.now = max(l.now, duration(got.Now))
 	l.measureTrip(&got.Sums)
-	news := outcomes{l.takeAccepted(&got.Sums, before), got.Throttled}
-	switch {
-	case l.rate > 0:
+	if l.rate == 0 {
+		if !l.measureAlone(&got.Sums, before) {
+			return noLaw, false
+		}
+		l.slower = l.slowness()
+		l.begin()
+	} else {
+		news := outcomes{l.takeAccepted(&got.Sums, before), got.Throttled}
 		if !l.fall(news) {
 			l.feed(before, news)
 		}
-	case got.Throttled == 0:
-		return noLaw, false
-	default:
-		l.rate, l.slower = news.accepted/l.lease.Seconds(), l.slowness()
-		l.begin()
+		l.restore(was, news)
 	}
 	l.rate, l.limit = max(l.pace(), l.least), cmp.Or(l.law.Limit()/l.slower, l.limit)
 	if s := l.slowness(); math.Abs(s-l.slower) > 0.5*l.slower && l.limit > 0 {
@@ -158,26 +167,42 @@ func (l *leader) measureTrip(news *protocol.Sums) {
 	l.trip += (mean - l.trip) / 2
 }
 
+// measureAlone sets the rate to what the service accepts from members that each
+// have a law of their own, and returns false until it knows that: a lease after the
+// first throttled request.
+func (l *leader) measureAlone(news *protocol.Sums, before time.Duration) bool {
+	l.sent = append(l.sent, sending{(before + l.now) / 2, news.Sent})
+	if l.throttled += news.Throttled; l.throttled == 0 {
+		l.throttledAt = l.now
+	}
+	from, to := l.throttledAt-l.lease-l.trip, l.now-l.trip // when the requests were sent
+	if l.throttled == 0 {
+		from = l.now - longestTrip
+	}
+	for len(l.sent) > 1 && l.sent[0].at < from {
+		l.sent = l.sent[1:]
+	}
+	if l.now-l.throttledAt < l.lease {
+		return false
+	}
+	first, n := l.sent[0].at, -l.throttled
+	for len(l.sent) > 0 && l.sent[0].at <= to {
+		n += l.sent[0].n
+		l.sent = l.sent[1:]
+	}
+	l.rate = max(n/max(to-first, l.lease).Seconds(), l.least)
+	return true
+}
+
 // takeAccepted returns how many requests turned out to be accepted since before.
 func (l *leader) takeAccepted(news *protocol.Sums, before time.Duration) (n float64) {
 	l.sent = append(l.sent, sending{(before + l.now) / 2, news.Sent})
-	trip, longest := l.trip, longestTrip
-	switch begins := news.Throttled > 0; {
-	case l.rate == 0 && !begins: // it is not known yet how long a throttled one takes
-		trip = longestTrip
-	case l.rate == 0: // earlier requests say nothing about the current rate
-		longest = trip + l.lease
-	}
-	for len(l.sent) > 0 && l.now-l.sent[0].at >= trip {
-		if l.now-l.sent[0].at < longest {
-			n += l.sent[0].n
-		}
+	for len(l.sent) > 0 && l.now-l.sent[0].at >= l.trip {
+		n += l.sent[0].n
 		l.sent = l.sent[1:]
 	}
 	n -= l.owed + news.Throttled
-	if l.owed = max(-n, 0); l.rate == 0 {
-		l.owed = 0
-	}
+	l.owed = max(-n, 0)
 	return max(n, 0)
 }
 
@@ -230,6 +255,23 @@ func (l *leader) fall(news outcomes) bool {
 	share := l.all.accepted / (l.all.accepted + l.all.throttled)
 	l.law.Adopt(l.lawTime(l.now), l.rate*l.slower*max(share, leastLeft))
 	return true
+}
+
+// restore goes back to the curve from before a time in which everything was
+// throttled: its length says nothing about the limit.
+func (l *leader) restore(was float64, news outcomes) {
+	switch {
+	case news.accepted > 0 && news.throttled > 0:
+	case news.throttled > 0:
+		if l.denials += news.throttled; l.denied == 0 {
+			l.denied = was
+		}
+	case news.accepted > 0:
+		if rate := 0.7 * l.denied; l.denials >= enough && rate > l.pace() {
+			l.law.Resume(l.lawTime(l.now), rate*l.slower, l.denied*l.slower)
+		}
+		l.denied, l.denials = 0, 0
+	}
 }
 
 // checkSums returns an error if there are more outcomes since the last step than

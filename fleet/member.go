@@ -33,6 +33,11 @@ type member struct {
 	lastAt   time.Time      // when it was asked for
 	until    time.Time      // the end of the lease that it granted
 	failing  bool           // the last renewal failed; settle sets it
+	failed   int            // renewals in a row
+	took     time.Duration  // the last renewal
+	away     time.Duration  // the store: half of the shorter of the last two renewals
+	slow     int            // renewals in a row that took too much of a lease
+	troubled bool           // settle counts it
 	short    bool           // the last renewal granted none of the slots that were needed
 	gateEnd  time.Time      // of the last reply's Retry-After
 	leader   *leader        // nil while another process leads
@@ -54,7 +59,7 @@ func newMember(f *Fleet, share *admission.Share, id string) *member {
 	m.float = min(cost, m.capacity)
 	quota, pacing := share.Settings()
 	if m.maxRate = f.config.MaxRate / (1 + variation.Seconds()); m.maxRate > 0 {
-		quota = fmt.Sprintf("MaxRate:%g %s", f.config.MaxRate, quota)
+		quota = "MaxRate " + quota
 	}
 	m.settings, m.pacing = fmt.Sprintf("Lease:%v %s", f.config.Lease, quota), pacing
 	return m
@@ -65,6 +70,7 @@ func (m *member) run() {
 	period, schedule := m.fleet.config.Lease/2, m.fleet.schedule
 	timer := time.NewTimer(schedule.RenewIn(0))
 	defer timer.Stop()
+	m.begin(m.fleet.FirstRate())
 	var earliest time.Time // of the next renewal
 	for {
 		select {
@@ -97,18 +103,29 @@ func (m *member) run() {
 		}
 		pause := max(period-time.Since(began), period/20) // the lease starts at began
 		switch {
+		case m.last.Opens > 0 && !m.failing:
+			pause = duration(m.last.Opens) * 21 / 20 // not earlier
 		case m.idle():
 			pause = m.idlePause()
 		case m.failing:
-			pause = 2 * period
+			pause = m.retryPause()
 		case m.short:
-			pause = period / 2
+			next := duration(1000 * (1 - m.last.Credit) / m.last.Share)
+			pause = max(min(max(period/2, next), period)-time.Since(began), period/20)
 		}
 		if m.failing { // no early renewals: spare a failing store
-			soonest = 2 * period
+			soonest = pause
 		}
 		earliest = time.Now().Add(min(pause, soonest))
 		timer.Reset(schedule.RenewIn(pause))
+	}
+}
+
+// begin sets the rate before the first lease. Processes that start together begin
+// with different parts of a token, so that they do not send at the same time.
+func (m *member) begin(rate float64) {
+	if m.maxRate > 0 {
+		m.share.Alone(rate, m.fleet.schedule.FirstToken())
 	}
 }
 
@@ -120,6 +137,13 @@ func (m *member) idle() bool { return m.quiet >= 10 }
 // ten leases, the longest step of the script's clock.
 func (m *member) idlePause() time.Duration {
 	return min(m.fleet.config.Lease*19/2, m.fleet.config.Expiry/2)
+}
+
+// retryPause returns how long to wait after a failed renewal: shortly at first, and
+// less than half a lease, so that all processes are back when a closed key opens.
+func (m *member) retryPause() time.Duration {
+	lease := m.fleet.config.Lease
+	return min(lease/40<<min(m.failed-1, 10), lease*9/20)
 }
 
 // used reports whether the process has used anything since the last renewal, or
@@ -143,24 +167,27 @@ func (m *member) renew() {
 		m.quiet = 0
 	}
 	m.had = usage.Tokens - r.Returned
-	ctx, cancel := context.WithTimeout(m.fleet.ctx, m.fleet.config.Lease)
+	ctx, cancel := context.WithTimeout(m.fleet.ctx, 2*m.fleet.config.Lease)
 	asked := time.Now()
 	got, err := m.fleet.renew(ctx, m.share.Partition(), &r)
 	cancel()
 	if err == nil && m.leader != nil {
 		err = checkSums(&got.Sums, asked.Sub(m.ledAt))
 	}
-	m.fleet.renewed(m.share.Partition(), time.Since(asked), err)
+	took := time.Since(asked)
+	m.away, m.took = min(m.took, took)/2, took
+	m.fleet.renewed(m.share.Partition(), took, err)
 	if err != nil {
 		m.fail(err)
 		return
 	}
 	joining := m.quota && !m.paid && !m.failing
+	m.timed(time.Since(asked))
 	m.fleet.settle(m, false)
 	if m.changed(&got) {
 		m.quiet = 0
 	}
-	m.unsent, m.proposed, m.cut = protocol.Sums{}, noLaw, false
+	m.unsent, m.proposed, m.cut, m.failed = protocol.Sums{}, noLaw, false, 0
 	if m.last.Epoch != got.Epoch {
 		m.leader = nil
 	}
@@ -175,23 +202,34 @@ func (m *member) renew() {
 	m.had += tokens
 	m.last, m.lastAt, m.short = got, asked, m.maxRate > 0 && got.Slots == 0 && r.Wanted >= 1
 	m.share.AddTokens(tokens)
+	if got.Opens > 0 {
+		m.lead(&got)
+		return
+	}
 	until := asked.Add(m.fleet.config.Lease)
-	if m.idle() && (m.pacing == "" || m.maxRate > 0) {
+	if m.maxRate > 0 {
+		until = asked.Add(m.fleet.config.Lease * 7 / 8)
+	}
+	idleUntil := until
+	if m.idle() {
+		idleUntil = until.Add(m.idlePause())
+	}
+	if m.pacing == "" || m.maxRate > 0 {
 		// Without a rate, no request waits for the lease. With slots, an idle process
 		// must not send alone because its lease ended.
-		until = until.Add(m.idlePause())
+		until = idleUntil
 	}
 	m.until = until
 	gate, received, rate := duration(got.Gate), time.Now(), got.Rate
-	if m.maxRate > 0 && !(rate > 0 && rate < m.maxRate) {
-		rate = m.maxRate
+	if m.maxRate > 0 && !(rate > 0 && rate < got.MaxRate) {
+		rate = got.MaxRate
 	}
 	m.share.Grant(pacer.Grant{
-		Until: until, Limited: rate > 0,
+		Until: until, IdleUntil: idleUntil, Slow: m.slow >= slowRenewals, Limited: rate > 0,
 		Rate: got.Share, Burst: m.fleet.config.Lease / 40,
 		FirstToken: m.fleet.schedule.FirstToken(), RetryAfter: gate,
 		FleetRate: rate, Members: int(got.Members), FleetTokens: int(got.Left), SpareTokens: int(got.Spare), Said: m.hear(&got, asked),
-		AloneAtMost: m.alonePart(got.Members), Slots: int(got.Slots), Every: duration(got.Every) + 1,
+		AloneAtMost: m.alonePart(&got), Slots: int(got.Slots), Every: duration(got.Every) + 1,
 		FirstSlot: received.Add(duration(got.At) - received.Sub(asked)/2),
 	})
 	if end := time.Now().Add(gate); end.After(m.gateEnd) {
@@ -200,12 +238,28 @@ func (m *member) renew() {
 	m.lead(&got)
 }
 
+// timed reports a store that is slow, if it is not only for a moment: leases end
+// before they are renewed, or slots pass before the process knows of them.
+func (m *member) timed(took time.Duration) {
+	trips := time.Duration(2)
+	if m.maxRate > 0 {
+		trips = 4
+	}
+	if m.slow++; took <= m.fleet.config.Lease/trips {
+		m.slow = 0
+	}
+	if m.slow >= slowRenewals {
+		m.fleet.report(m.share.Partition(), fmt.Errorf("the store took %v to respond, and Config.Lease is %v; it must be more "+
+			"than %d times as long, or the process sends less than its share", took.Round(time.Millisecond), m.fleet.config.Lease, trips))
+	}
+}
+
 // alonePart returns the rate of one member without a lease. If all members send at
 // it, they keep MaxRate in any second.
-func (m *member) alonePart(members float64) float64 {
-	part := m.fleet.config.MaxRate / max(members, 1)
+func (m *member) alonePart(last *protocol.Reply) float64 {
+	part := last.MaxRate * (1 + variation.Seconds()) / max(last.Members, 1)
 	if part > 1 { // in some seconds it would send one more than its part
-		part = math.Floor(part)
+		part = math.Floor(part * (1 + rounding))
 	}
 	return part / (1 + variation.Seconds())
 }
@@ -230,7 +284,11 @@ func (m *member) request(usage admission.Usage) protocol.Request {
 		Sent: float64(usage.Sent), Throttled: float64(usage.Throttled),
 		Trips: milliseconds(usage.Trips.Sum), TripsOf: float64(usage.Trips.Of),
 	}
-	m.sent += (news.Sent + float64(usage.NotSent) - m.sent) / sentMemory
+	sent := news.Sent + float64(usage.NotSent)
+	m.sent += (sent - m.sent) / sentMemory
+	if usage.Waiting > 0 && m.maxRate == 0 {
+		m.sent = max(m.sent, sent)
+	}
 	m.unsent.Add(news)
 	r := protocol.Request{
 		ID: m.id, Last: m.last.Last, Settings: m.settings, Pacing: m.pacing,
@@ -238,7 +296,7 @@ func (m *member) request(usage admission.Usage) protocol.Request {
 		SeedRate: m.last.Rate, SeedTokens: m.share.FirstTokens(),
 		Sums: m.unsent, Law: m.proposed,
 		Wanted: m.wanted(usage), Unused: m.unused(usage),
-		MaxRate: m.maxRate, Alone: m.failing, Since: milliseconds(min(time.Since(m.lastAt), m.fleet.config.Lease)),
+		MaxRate: m.maxRate, Ends: m.ends(), Away: milliseconds(m.away), Since: milliseconds(min(time.Since(m.lastAt), m.fleet.config.Lease)),
 		Capacity: m.capacity, PerCall: m.perCall, Traffic: usage.Traffic, Counted: m.counted,
 	}
 	if said := sayLimits(usage.Said); said != m.told {
@@ -260,6 +318,15 @@ func (m *member) request(usage admission.Usage) protocol.Request {
 	return r
 }
 
+// ends returns the end of the lease on the store's clock, and 0 before the first
+// lease.
+func (m *member) ends() float64 {
+	if m.until.IsZero() {
+		return 0
+	}
+	return max(m.last.Now+milliseconds(m.until.Sub(m.lastAt)), 0)
+}
+
 // joined reports whether a renewal has succeeded.
 func (m *member) joined() bool { return m.last.Epoch != "" }
 
@@ -267,8 +334,10 @@ func (m *member) joined() bool { return m.last.Epoch != "" }
 // for the requests that it usually sends, with a reserve, but at least one, and
 // for the requests in line or refused.
 func (m *member) wanted(usage admission.Usage) float64 {
-	const reserve = 1.25
-	least := 1.0
+	reserve, least := 1.25, 1.0
+	if usage.Waiting > 0 && (m.maxRate == 0 || usage.SendTokens == 0) { // nobody knows how many they would be
+		reserve = 2
+	}
 	if m.maxRate > 0 { // an unused slot is lost for all
 		least = 0
 	}
@@ -318,11 +387,17 @@ func (m *member) fail(err error) {
 		return
 	}
 	if m.failing {
-		m.unsent, m.leader, m.proposed, m.cut = protocol.Sums{}, nil, noLaw, false
+		m.unsent = protocol.Sums{}
+	}
+	if m.failed++; m.failed == 1 && m.until.IsZero() {
+		m.begin(m.fleet.rateWithoutStore())
+	}
+	if time.Since(m.lastAt) > m.fleet.config.Lease {
+		m.leader, m.proposed, m.cut = nil, noLaw, false
 	}
 	if now := time.Now(); m.maxRate > 0 && now.Before(m.until) && now.Sub(m.lastAt) > m.fleet.config.Lease {
 		m.until = now // the lease was longer because the process was idle
-		m.share.Alone(m.alonePart(m.last.Members))
+		m.share.Alone(m.alonePart(&m.last), m.fleet.schedule.FirstToken())
 	}
 	m.fleet.settle(m, true)
 	m.fleet.report(m.share.Partition(), err)
@@ -330,8 +405,10 @@ func (m *member) fail(err error) {
 
 // leave returns the lease, and the retry tokens above keep.
 func (m *member) leave(keep int) {
-	if !m.joined() || m.failing {
-		m.fleet.settle(m, false)
+	known := m.joined() && !m.failing
+	m.slow = 0
+	m.fleet.settle(m, false)
+	if !known {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout/2)

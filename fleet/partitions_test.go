@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -184,6 +185,19 @@ func TestIdleProcess(t *testing.T) {
 		send(t, idle)
 		time.Sleep(5 * time.Second)
 		rate("idle", 0.2, 0.4)
+		for range 100 {
+			time.Sleep(100 * time.Millisecond)
+			if s := stateOf(idle).Fleet; s.Leased == s.Idle {
+				t.Fatalf("an idle process is %+v", s)
+			}
+		}
+		store.Refuse(errors.New("gone"))
+		time.Sleep(5 * time.Second)
+		if s := stateOf(idle).Fleet; s.Leased || s.Idle {
+			t.Errorf("without the store an idle process is %+v", s)
+		}
+		store.Refuse(nil)
+		time.Sleep(10 * time.Second)
 		for waited := time.Duration(0); stateOf(idle).Fleet.Leased; waited += 100 * time.Millisecond {
 			if waited > time.Second {
 				t.Fatal("an idle process keeps its lease")

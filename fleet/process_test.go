@@ -24,6 +24,7 @@ import (
 // it as JSON in its environment.
 type task struct {
 	Store, Service string
+	MasterSet      string // if Store is a sentinel
 	MaxRate        float64
 }
 
@@ -44,7 +45,9 @@ func act(text string) {
 	if err := json.Unmarshal([]byte(text), &task); err != nil {
 		panic(err)
 	}
-	store := fleet.Dial(valkey.ClientOption{InitAddress: []string{task.Store}, ForceSingleClient: true})
+	store := fleet.Dial(valkey.ClientOption{
+		InitAddress: []string{task.Store}, ForceSingleClient: task.MasterSet == "", Sentinel: valkey.SentinelOption{MasterSet: task.MasterSet},
+	})
 	defer store.Close()
 	shared, err := fleet.New(store, fleet.Config{Prefix: prefix, MaxRate: task.MaxRate})
 	if err != nil {
@@ -52,7 +55,7 @@ func act(text string) {
 	}
 	defer shared.Close()
 	tr := &awsretry.Transport{
-		Mode: awsretry.Adaptive, Shared: shared, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
+		Base: stamper{}, Mode: awsretry.Adaptive, Shared: shared, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing},
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	go func() {

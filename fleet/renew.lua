@@ -13,10 +13,11 @@ local t = redis.call('TIME')
 local server = t[1] * 1000 + t[2] / 1000
 
 -- Fields that the script does not know are left alone.
-local texts = { 'format', 'epoch', 'settings', 'pacing', 'leader', 'said' }
+local texts = { 'format', 'epoch', 'other', 'slotsOf', 'settings', 'pacing', 'leader', 'said' }
 local numbers = {
   'now', 'server', 'renewals', 'pacingAt', 'next', 'leaderUntil', 'rate', 'limit', 'trip', 'gate', 'saidAt',
   'sent', 'throttled', 'trips', 'tripsOf', 'members', 'membersBefore', 'asking', 'askingBefore', 'granted', 'grantedBefore', 'left',
+  'most', 'mostBefore', 'opens', 'leased', 'slotsAt',
   'tokens', 'spare', 'traffic', 'held', 'heldBefore',
 }
 local s, valid = {}, true
@@ -28,7 +29,7 @@ for i, text in ipairs(redis.call('HMGET', key, unpack(numbers))) do
 end
 
 -- Settings. The first process's apply as long as processes use them.
-local format, silence = '4', math.max(60000, 20 * lease) -- most outages of a store are shorter
+local format, silence = '5', math.max(60000, 20 * lease) -- most outages of a store are shorter
 for _, name in ipairs({ 'format', 'settings', 'pacing' }) do
   local ours, at = a[name] or format, name == 'pacing' and s.pacingAt or s.server
   if ours ~= '' and s[name] ~= '' and s[name] ~= ours and math.abs(server - at) < silence then
@@ -44,10 +45,10 @@ if not valid or s.format ~= format or s.epoch == '' or #s.epoch > 200 or s.epoch
     or now > 1e12 or s.leaderUntil > now + 60000
     or s.gate > now + 86400000 or math.max(s.rate, s.limit, s.tokens, s.spare, s.traffic) > 1e9 or s.members + s.membersBefore > 1e5 then
   for _, name in ipairs(numbers) do s[name] = 0 end
-  s.format, s.epoch, s.pacing, s.leader, s.said = format, string.format('%s %.0f', a.id, server), '', '', ''
+  s.format, s.epoch, s.pacing, s.leader, s.said, s.slotsOf = format, string.format('%s %.0f', a.id, server), '', '', '', ''
   s.rate, s.limit, s.tokens, elapsed, now = a.seedRate, a.seedRate, math.min(a.seedTokens, a.capacity), 0, 0
   before = 0
-  s.next = lease -- slots of the previous key may be granted until then
+  s.opens, s.leased, s.other = lease, 2 * lease, a.epoch -- leases of the previous key end until then
 end
 s.now, s.server, s.settings, s.saidAt = now, server, a.settings, math.min(s.saidAt, server)
 s.renewals = s.renewals + 1
@@ -79,7 +80,7 @@ end
 -- What the processes have is summed over this window of the clock and the one
 -- before. A process that renewed in neither no longer counts. The windows of the
 -- retry tokens are long enough for a process that renews rarely to be in one.
-local windows = { members = lease, asking = lease, granted = lease, held = 12 * lease }
+local windows = { members = lease, asking = lease, granted = lease, most = lease, held = 12 * lease }
 local function passed(name, since) return math.floor(now / windows[name]) - math.floor(since / windows[name]) end
 for name in pairs(windows) do
   local n = passed(name, before)
@@ -98,11 +99,33 @@ end
 -- Slots. The next free one is at s.next, so each is granted once, whatever the
 -- processes want.
 local pace, slots, at, every, credit = s.rate, 0, 0, 0, 0
-if a.maxRate > 0 then
-  pace = s.rate > 0 and math.min(s.rate, a.maxRate) or a.maxRate
-  every, s.next = 1000 / pace, math.min(math.max(s.next, now), now + 2 * lease)
-  -- All processes lost the store and send alone. They return within two leases.
-  if a.alone and elapsed > lease then s.next = now + 2 * lease end
+local maxRate = a.maxRate -- the lowest of all
+local asker = a.id .. ' ' .. string.format('%.0f', a.renewals)
+if maxRate > 0 then
+  if not a.leaving then s.most = s.most > 0 and math.min(s.most, maxRate) or maxRate end
+  if s.most > 0 then maxRate = math.min(s.most, maxRate) end
+  if s.mostBefore > 0 then maxRate = math.min(s.mostBefore, maxRate) end
+  pace = s.rate > 0 and math.min(s.rate, maxRate) or maxRate
+  every = 1000 / pace
+
+  -- The key is closed while processes may send in slots that it did not grant, or
+  -- without a lease: for a lease if it is new or an older copy, and for half of one
+  -- if no lease was left, until all have tried again. They continue with what they
+  -- have until it opens, all at the same time.
+  local lapsed = not same or a.ends < now
+  local copied = not same and a.epoch ~= '' and a.epoch ~= s.other
+  if copied or lapsed and s.leased < now then
+    s.opens, s.leased, s.other = now + lease / (copied and 1 or 2), now + 2 * lease, a.epoch
+  elseif not lapsed then
+    s.leased = math.max(s.leased, now + lease)
+  end
+  s.opens, s.leased = math.min(s.opens, now + lease), math.min(s.leased, now + 2 * lease)
+  if s.opens > now then -- a process alone may have sent one more than its part of the last second
+    s.next = math.max(s.next, s.opens + math.min(total('members') * every, lease) / 2)
+  end
+  -- The last slots were granted to this very renewal, whose reply was lost.
+  if s.slotsOf == asker then s.next = s.slotsAt end
+  s.next = math.min(math.max(s.next, now + a.away), now + 2 * lease + every)
 end
 
 -- left is what was not granted, or granted and not used, minus what was granted
@@ -112,7 +135,7 @@ end
 local most = pace / 1000 -- tokens in a millisecond
 local saved = lease / 8 * most
 s.left = s.left + elapsed * (most - total('granted')) + a.unused
-if a.maxRate > 0 then s.left = (now + lease * 3 / 8 - s.next) * most end
+if a.maxRate > 0 then s.left = (now + lease * 3 / 8 + every - s.next) * most end
 s.left = math.max(math.min(s.left, saved), -saved)
 local rate = most + s.left / lease
 
@@ -136,9 +159,12 @@ if not a.leaving then
   if a.maxRate > 0 then
     -- What the process was granted too little of, or what nobody asked for.
     local own = math.min(a.credit + share * a.since, math.max(share * lease, 1))
+    -- At least one slot is within a lease, however low the rate is.
+    local function before(time) return math.ceil((time - s.next) / every) end
     local needed = math.floor(a.wanted)
-    local offered = want < fair and needed or math.max(own, (now + lease / 4 - s.next) / every)
-    slots = math.max(math.floor(math.min(needed, offered, (now + lease - s.next) / every)), 0)
+    local offered = want < fair and needed or math.max(math.floor(own), before(now + lease / 4))
+    slots = s.opens > now and 0 or math.max(math.min(needed, offered, before(now + lease)), 0)
+    if slots > 0 then s.slotsOf, s.slotsAt = asker, s.next end
     at, credit = s.next - now, math.max(own - slots, 0)
     s.next = s.next + slots * every
   end
@@ -183,6 +209,7 @@ reply.epoch, reply.now, reply.renewals = s.epoch, math.floor(now), s.renewals
 reply.rate, reply.limit, reply.trip = s.rate, s.limit, s.trip
 reply.share, reply.part = math.min(share * 1000, pace), part
 reply.slots, reply.at, reply.every, reply.credit = slots, at, every, credit
+reply.maxRate, reply.opens = maxRate, a.maxRate > 0 and math.max(s.opens - now, 0) or 0
 reply.members = members
 reply.tokens, reply.left, reply.spare, reply.gate = tokens, s.tokens, s.spare, s.gate - now
 reply.said, reply.saidAge = s.said, s.said == '' and 0 or server - s.saidAt

@@ -17,7 +17,7 @@ import (
 var script string
 
 // format is the version of the hash's fields, as in renew.lua.
-const format = "4"
+const format = "5"
 
 // The limits of a reply. A store that exceeds them does not run the script.
 const (
@@ -76,7 +76,10 @@ func check(got *protocol.Reply, r *protocol.Request) error {
 	}
 	pace := max(got.Rate, 0)
 	if r.MaxRate > 0 {
-		pace = r.MaxRate
+		if !(got.MaxRate > 0 && got.MaxRate <= r.MaxRate*(1+rounding)) {
+			return fmt.Errorf("the store returned %g for MaxRate; it must be above 0, and at most %g", got.MaxRate, r.MaxRate)
+		}
+		pace = got.MaxRate
 		if got.Rate > 0 {
 			pace = min(pace, got.Rate)
 		}
@@ -84,7 +87,7 @@ func check(got *protocol.Reply, r *protocol.Request) error {
 	limits := map[string]float64{
 		"Rate": mostRate, "Limit": mostRate, "Share": pace * (1 + rounding), "Part": 1, "Members": mostMembers,
 		"Tokens": float64(r.Asked), "Left": mostTokens, "Spare": mostTokens, "Gate": milliseconds(longestGate), "Now": mostTime,
-		"Slots": math.Ceil(r.Wanted), "At": 2 * r.Lease,
+		"Slots": math.Ceil(r.Wanted), "At": 2*r.Lease + got.Every, "Opens": r.Lease,
 	}
 	all := reflect.ValueOf(*got)
 	for _, field := range replyFields {
@@ -100,7 +103,7 @@ func check(got *protocol.Reply, r *protocol.Request) error {
 	switch {
 	case got.Epoch == "" || len(got.Epoch) > longestEpoch:
 		return fmt.Errorf("the store returned an epoch of %d bytes; it must be from 1 to %d", len(got.Epoch), longestEpoch)
-	case got.Slots > 0 && !(got.Every >= 1000/pace*(1-rounding) && got.Every*(got.Slots-1) <= 3*r.Lease):
+	case got.Slots > 0 && !(got.Every >= 1000/pace*(1-rounding) && got.At+got.Every*(got.Slots-1) <= 3*r.Lease):
 		return fmt.Errorf("the store returned %g for Every; it must be at least %g, for %g in three leases of %g",
 			got.Every, 1000/pace, got.Slots, r.Lease)
 	case got.Share < least && !r.Leaving: // requests would wait for ever

@@ -116,7 +116,7 @@ func TestFaults(t *testing.T) {
 			func() { s.Do("CONFIG", "SET", "maxmemory", "0") }, false},
 		{"a read-only replica", func() { s.Do("REPLICAOF", "127.0.0.1", "1") },
 			func() { s.Do("REPLICAOF", "NO", "ONE") }, false},
-		{"a key of another format", func() { s.Do("HSET", key, "format", "5") }, deleteKey, false},
+		{"a key of another format", func() { s.Do("HSET", key, "format", "6") }, deleteKey, false},
 		{"a key of another type", func() { s.Do("SET", key, "text") }, deleteKey, false},
 		{"flushed", func() { s.Do("FLUSHALL") }, func() {}, true},
 		{"scripts flushed", func() { s.Do("SCRIPT", "FLUSH") }, func() {}, true},
@@ -169,18 +169,28 @@ func failsOver(t *testing.T, option valkey.ClientOption, primary, replica *store
 	m.until(t, true)
 }
 
-// With Sentinel a user of the data server also needs role. When a replica is
-// promoted, there is a lease again.
-func TestSentinel(t *testing.T) {
-	primary := storetest.Start(t, "--repl-diskless-sync-delay", "0")
-	replica := storetest.Start(t, "--replicaof", "127.0.0.1", primary.Port(), "--repl-diskless-sync-delay", "0")
+// startSentinel starts a primary, its replica, and a sentinel that knows both.
+func startSentinel(t *testing.T) (primary, replica, sentinel *storetest.Server) {
+	t.Helper()
+	primary = storetest.Start(t, "--repl-diskless-sync-delay", "0")
+	replica = storetest.Start(t, "--replicaof", "127.0.0.1", primary.Port(), "--repl-diskless-sync-delay", "0")
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
 	text := fmt.Sprintf("sentinel monitor fleet 127.0.0.1 %s 1\nsentinel down-after-milliseconds fleet 300\n"+
 		"sentinel failover-timeout fleet 3000\n", primary.Port())
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sentinel := storetest.Start(t, config, "--sentinel")
+	sentinel = storetest.Start(t, config, "--sentinel")
+	eventually(t, "the sentinel knows the replica", func() bool {
+		return strings.Contains(sentinel.Do("SENTINEL", "REPLICAS", "fleet"), "master-link-status:ok")
+	})
+	return primary, replica, sentinel
+}
+
+// With Sentinel a user of the data server also needs role. When a replica is
+// promoted, there is a lease again.
+func TestSentinel(t *testing.T) {
+	primary, replica, sentinel := startSentinel(t)
 	sentinel.Do("ACL", "SETUSER", "watcher", "on", ">secret", "&*", "resetkeys",
 		"+subscribe", "+sentinel|sentinels", "+sentinel|get-master-addr-by-name")
 	option := valkey.ClientOption{
@@ -194,9 +204,6 @@ func TestSentinel(t *testing.T) {
 	for _, s := range []*storetest.Server{primary, replica} {
 		allow(s, "fleet", append(rights, "+role")...)
 	}
-	eventually(t, "the sentinel knows the replica", func() bool {
-		return strings.Contains(sentinel.Do("SENTINEL", "REPLICAS", "fleet"), "master-link-status:ok")
-	})
 	failsOver(t, option, primary, replica)
 }
 

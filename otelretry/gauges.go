@@ -115,7 +115,7 @@ func (w *watch) observeLimit(o metric.Observer, limit awsretry.Limit, attrs []at
 // observeFleet observes the buckets that processes share.
 func (w *watch) observeFleet(o metric.Observer, state awsretry.State, set metric.ObserveOption) {
 	leased := int64(0)
-	if state.Fleet.Leased {
+	if state.Fleet.Leased || state.Fleet.Idle {
 		leased = 1
 	}
 	o.ObserveInt64(w.leased, leased, set)

@@ -97,7 +97,7 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 		measuredRate: b.value("awsretry.measured_rate", "{response}/s",
 			"The rate of the partition's responses, as adaptive mode measures it."),
 		leased: b.number("awsretry.leased", "{lease}",
-			"1 while the process has a lease of the partition's shared buckets, otherwise 0."),
+			"1 while the process has a lease of the partition's shared buckets or needs none, otherwise 0."),
 		members: b.number("awsretry.members", "{process}", "Processes that share the partition's buckets."),
 		fleetTokens: b.number("awsretry.fleet_tokens", "{token}",
 			"Tokens in the retry token bucket of all these processes."),

@@ -29,7 +29,7 @@ import (
 // What one request is recorded as: its attempts, and why no other one was made.
 func TestRequests(t *testing.T) {
 	errorInBody := func(req *http.Request) (*http.Response, error) {
-		body := strings.NewReader("<Error><Code>AccessDenied</Code></Error>")
+		body := strings.NewReader("<Error><Code>Client.Denied</Code></Error>")
 		return httpfake.Response(req, 200, io.NopCloser(body)), nil
 	}
 	hangs := func(req *http.Request) (*http.Response, error) {

@@ -33,11 +33,6 @@ func TestGauges(t *testing.T) {
 		"awsretry.token", "awsretry.retry_after", "awsretry.send", "awsretry.measured", "awsretry.waiting", "awsretry.expected", "awsretry.leased",
 		"awsretry.members", "awsretry.fleet", "awsretry.limit",
 	}
-	limited := func() *awsretry.Transport {
-		return &awsretry.Transport{
-			Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Limits: awsretry.ReadLimits},
-		}
-	}
 	shared := new(store)
 	for name, tt := range map[string]struct {
 		tr      *awsretry.Transport
@@ -45,6 +40,7 @@ func TestGauges(t *testing.T) {
 		calls   int           // one after the other
 		waiting int           // in the line at the end
 		grant   *pacer.Grant
+		idle    bool // the grant has no lease
 		want    []string
 	}{
 		"legacy":   {tr: &awsretry.Transport{Mode: awsretry.Legacy}, calls: 1},
@@ -71,9 +67,7 @@ func TestGauges(t *testing.T) {
 		},
 		"a shared Retry-After": {
 			tr: &awsretry.Transport{ShareRetryAfter: true, MaxAttempts: 1, RetryAfterSpread: -1}, calls: 1, waiting: 2,
-			base: func(req *http.Request) (*http.Response, error) {
-				return httpfake.Response(req, 503, http.NoBody, "Retry-After", "30"), nil
-			},
+			base: announces(503, "Retry-After", "30"),
 			want: []string{
 				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("waiting[{request}]", 2),
 				gauge("expected_wait[s]", 30), gauge("retry_after[s]", 30),
@@ -81,7 +75,7 @@ func TestGauges(t *testing.T) {
 		},
 		"a limit that is used up, with a line": {
 			tr: limited(), calls: 1, waiting: 3,
-			base: announces("RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "30",
+			base: announces(200, "RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "30",
 				"X-RateLimit-Remaining-Tokens", "7000"),
 			want: []string{
 				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("measured_rate[{response}/s]", 0), gauge("waiting[{request}]", 3),
@@ -105,6 +99,14 @@ func TestGauges(t *testing.T) {
 				gauge("expected_wait[s]", 0.5),
 			}, idle...),
 		},
+		"a fleet that is idle": {
+			tr: &awsretry.Transport{Mode: awsretry.Adaptive, Shared: shared}, calls: 1,
+			grant: &pacer.Grant{Members: 5, FleetTokens: 70}, idle: true,
+			want: append([]string{
+				gauge("tokens[{token}]", 500), gauge("token_capacity[{token}]", 500), gauge("leased[{lease}]", 1), gauge("members[{process}]", 5),
+				gauge("fleet_tokens[{token}]", 70), gauge("expected_wait[s]", 0),
+			}, idle...),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -122,7 +124,10 @@ func TestGauges(t *testing.T) {
 				}
 				synctest.Wait()
 				if tt.grant != nil {
-					tt.grant.Until = time.Now().Add(time.Second)
+					tt.grant.IdleUntil = time.Now().Add(time.Second)
+					if !tt.idle {
+						tt.grant.Until = tt.grant.IdleUntil
+					}
 					shared.share.Grant(*tt.grant)
 				}
 				wantMetrics(t, reader, tt.want, gauges...)
@@ -139,10 +144,14 @@ func TestGauges(t *testing.T) {
 	}
 }
 
-// announces responds with 200 and those headers.
-func announces(header ...string) httpfake.Base {
+func limited() *awsretry.Transport {
+	return &awsretry.Transport{Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Limits: awsretry.ReadLimits}}
+}
+
+// announces responds with that status and header.
+func announces(status int, header ...string) httpfake.Base {
 	return func(req *http.Request) (*http.Response, error) {
-		return httpfake.Response(req, 200, http.NoBody, header...), nil
+		return httpfake.Response(req, status, http.NoBody, header...), nil
 	}
 }
 

@@ -18,7 +18,7 @@ func TestJSON(t *testing.T) {
 	}
 	denied := clitest.Reply{Status: 403, Header: map[string]string{"X-Amzn-Errortype": "Denied"}}
 	for _, reply := range []clitest.Reply{clitest.Closed, denied} {
-		run("enqueue", "--allow-private", "--db", db, "--policy", policy, clitest.Start(t, reply).URL)
+		run("enqueue", "--allow-private", "--db", db, "--tag", "a", "--policy", policy, clitest.Start(t, reply).URL)
 	}
 	waiting := run("list", "--db", db, "--json")
 	worked := run("work", "--allow-private", "--db", db, "--json", "--until-empty")
@@ -26,7 +26,7 @@ func TestJSON(t *testing.T) {
 	clitest.CheckJSON(t, "awsretry-deliver list", waiting, run("list", "--db", db, "--json"), `{"last": [{"body": ""}]}`)
 	run("pause", "--db", db, "http://127.0.0.1:1")
 	clitest.CheckJSON(t, "awsretry-deliver endpoints", run("endpoints", "--db", db, "--json"),
-		`{"disabled": "", "next": "", "oldest": ""}`)
+		`{"disabled": "", "next": "", "oldest": "", "per_second": 0}`)
 	clitest.CheckJSON(t, "awsretry-deliver stats", run("stats", "--db", db, "--json"))
 	clitest.CheckJSON(t, "awsretry-deliver redrive", run("redrive", "--db", db, "--json"))
 

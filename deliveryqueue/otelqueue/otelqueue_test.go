@@ -33,6 +33,14 @@ func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 				add(values, m.Name, d.DataPoints)
 			case metricdata.Sum[int64]:
 				add(values, m.Name, d.DataPoints)
+			case metricdata.Histogram[float64]:
+				for _, p := range d.DataPoints {
+					state, _ := p.Attributes.Value(stateKey)
+					values[m.Name+" "+state.AsString()] = float64(p.Count)
+					if p.Sum < 0 || p.Sum > 60 {
+						t.Errorf("%s is %v", m.Name, p.Sum)
+					}
+				}
 			}
 		}
 	}
@@ -57,15 +65,18 @@ func TestRecorder(t *testing.T) {
 	q := must[*deliveryqueue.Queue](t)(deliveryqueue.Open(t.Context(), filepath.Join(t.TempDir(), "deliveries.db"),
 		deliveryqueue.Config{OnOutcome: r.Outcome, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
 			status := 200
-			if req.URL.Host == "gone.test" {
-				status = 410
+			switch req.URL.Host {
+			case "gone.test":
+				status = 400
+			case "busy.test":
+				status = 503
 			}
 			return httpfake.Empty(status, req), req.Body.Close()
 		})}))
 	defer q.Close()
 	registration := must[metric.Registration](t)(r.Watch(q))
 	check(t, q.Pause(t.Context(), "http://paused.test"))
-	for _, host := range []string{"paused", "good", "good", "gone"} {
+	for _, host := range []string{"paused", "good", "good", "gone", "busy"} {
 		req := httpfake.Post(t, "http://"+host+".test/hook", "hello")
 		must[int64](t)(q.Enqueue(t.Context(), req, deliveryqueue.Options{}))
 	}
@@ -73,13 +84,20 @@ func TestRecorder(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- q.Run(ctx) }()
 	want := map[string]float64{
+		"awsretry.queue.attempts delivered":                    2,
+		"awsretry.queue.attempts permanent dead":               1,
+		"awsretry.queue.attempts waiting":                      1,
+		"awsretry.queue.attempt.duration waiting":              1,
+		"awsretry.queue.attempt.duration delivered":            2,
+		"awsretry.queue.delivery.duration delivered":           2,
+		"awsretry.queue.delivery.duration dead":                1,
 		"awsretry.queue.outcomes delivered":                    2,
 		"awsretry.queue.outcomes permanent dead":               1,
 		"awsretry.queue.deliveries http://paused.test waiting": 1,
 		"awsretry.queue.deliveries http://paused.test running": 0,
 		"awsretry.queue.deliveries http://gone.test dead":      1,
 		"awsretry.queue.endpoints paused":                      1,
-		"awsretry.queue.endpoints failing":                     1,
+		"awsretry.queue.endpoints failing":                     2,
 		"awsretry.queue.endpoints disabled":                    0,
 		"awsretry.queue.oldest http://gone.test":               0,
 	}
@@ -94,7 +112,10 @@ func TestRecorder(t *testing.T) {
 			}
 		}
 		if age := got["awsretry.queue.oldest http://paused.test"]; age <= 0 || age > 60 {
-			missing += fmt.Sprintf("the oldest was enqueued %v s ago\n", age)
+			missing += fmt.Sprintf("the oldest has been due for %v s\n", age)
+		}
+		if lag, ok := got["awsretry.queue.sweep.lag"]; !ok || lag < 0 || lag > 60 || got["awsretry.queue.outcomes waiting"] != 0 {
+			missing += fmt.Sprintf("the last sweep was %v s ago\n", lag)
 		}
 	}
 	if missing != "" {
@@ -131,7 +152,7 @@ func TestBounded(t *testing.T) {
 	now := time.Now()
 	for i := range 1000 {
 		all = append(all, deliveryqueue.Endpoint{
-			URL: fmt.Sprint(i), Waiting: i, Running: 1, Dead: 2, Oldest: now.Add(-time.Duration(1000-i) * time.Second),
+			URL: fmt.Sprint(i), Waiting: i, Running: 1, Dead: 2, Due: now.Add(-time.Duration(1000-i) * time.Second),
 		})
 	}
 	few := bounded(all)
@@ -142,7 +163,7 @@ func TestBounded(t *testing.T) {
 	}
 	rest := few[MaxEndpoints]
 	if len(few) != MaxEndpoints+1 || least != 900 || rest.URL != other || waiting+rest.Waiting != 1000*999/2 ||
-		rest.Running != 900 || rest.Dead != 1800 || !rest.Oldest.Equal(now.Add(-1000*time.Second)) {
+		rest.Running != 900 || rest.Dead != 1800 || !rest.Due.Equal(now.Add(-1000*time.Second)) {
 		t.Errorf("%d endpoints, the least has %d, the rest is %+v", len(few), least, rest)
 	}
 }

@@ -62,3 +62,13 @@ func TestRetryStatus(t *testing.T) {
 		}
 	}
 }
+
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"} {
+		addr := netip.MustParseAddr(text)
+		if err := CheckAddr(addr, Loopback()...); err != nil || CheckAddr(addr) == nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -41,6 +41,12 @@ func PublicOnly(allow ...netip.Prefix) *http.Transport {
 	return t
 }
 
+// Loopback returns the addresses of this machine, for the allow of PublicOnly and
+// CheckAddr, such as in a test.
+func Loopback() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+}
+
 // A guard dials the addresses of a host that are not refused.
 type guard struct {
 	dialer net.Dialer

@@ -86,6 +86,7 @@ func (s *Signer) sign(req *http.Request, now time.Time) error {
 	if len(keys) > 0 {
 		id = keys[0]
 	}
+	bad := checkKey(id)
 	switch {
 	case s == nil || len(s.macs) == 0:
 		return fault("there is no Signer, or it is not from NewSigner")
@@ -93,8 +94,8 @@ func (s *Signer) sign(req *http.Request, now time.Time) error {
 		return fault(fmt.Sprintf("the request has %d Idempotency-Keys; it must have one", len(keys)))
 	case id == "":
 		return fault("the request has no Idempotency-Key, which becomes its webhook-id")
-	case strings.ContainsFunc(id, func(r rune) bool { return r == '.' || r > unicode.MaxASCII }):
-		return fault("the Idempotency-Key has a full stop, or a character that is not ASCII; a webhook-id must have neither")
+	case bad != nil:
+		return bad
 	}
 	body := io.NopCloser(io.Reader(http.NoBody))
 	if req.Body != nil && req.Body != http.NoBody {
@@ -126,6 +127,13 @@ func (s *Signer) sign(req *http.Request, now time.Time) error {
 	set(req.Header, "Webhook-Id", id)
 	set(req.Header, "Webhook-Timestamp", timestamp)
 	set(req.Header, "Webhook-Signature", strings.Join(signatures, " "))
+	return nil
+}
+
+func checkKey(key string) error {
+	if strings.ContainsFunc(key, func(r rune) bool { return r == '.' || r > unicode.MaxASCII }) {
+		return fault("the Idempotency-Key has a full stop, or a character that is not ASCII; a webhook-id must have neither")
+	}
 	return nil
 }
 
@@ -179,6 +187,10 @@ type signing struct {
 // Retries reports whether base retries. The packages of this repository call it,
 // so that retries are not retried.
 func (s *signing) Retries(retrier.Seal) bool { return retrier.Retries(s.base) }
+
+// CheckKey returns an error for an Idempotency-Key with which requests cannot be
+// signed. A deliveryqueue calls it.
+func (s *signing) CheckKey(key string) error { return checkKey(key) }
 
 // RoundTrip implements http.RoundTripper.
 func (s *signing) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -9,18 +9,19 @@ import (
 )
 
 // format is the version of the hash's fields.
-const format = "4"
+const format = "5"
 
 // A partition has the fields that renew.lua stores, with the same names. Times are
 // in milliseconds.
 type partition struct {
-	format, epoch, settings, pacing, leader, said string
+	format, epoch, other, slotsOf, settings, pacing, leader, said string
 
 	now, server, renewals, pacingAt, leaderUntil, rate, limit, trip float64
 	gate, saidAt                                                    float64
 	sent, throttled, trips, tripsOf                                 float64
 	left, next, tokens, spare, traffic                              float64
-	members, asking, granted, held                                  sum
+	opens, leased, slotsAt                                          float64
+	members, asking, granted, most, held                            sum
 
 	expires time.Time
 }
@@ -131,7 +132,8 @@ func (r *renewal) open() {
 	if p.epoch == "" || p.epoch == r.Epoch && (r.before < r.Now || p.renewals < r.Renewals) {
 		*p = partition{
 			format: format, epoch: fmt.Sprintf("%s %.0f", r.ID, r.server),
-			rate: r.SeedRate, limit: r.SeedRate, tokens: float64(min(r.SeedTokens, r.Capacity)), next: r.Lease,
+			rate: r.SeedRate, limit: r.SeedRate, tokens: float64(min(r.SeedTokens, r.Capacity)),
+			opens: r.Lease, leased: 2 * r.Lease, other: r.Epoch,
 		}
 		r.before, r.elapsed = 0, 0
 	}
@@ -182,6 +184,7 @@ func (r *renewal) moveWindows() {
 	p.members.move(passed)
 	p.asking.move(passed)
 	p.granted.move(passed)
+	p.most.move(passed)
 	p.held.move(r.passed(longWindow*r.Lease, r.before))
 }
 
@@ -204,19 +207,24 @@ func (r *renewal) divide() {
 	p, age, had := r.p, r.age(r.Lease), r.Share/1000
 	pace := p.rate
 	if r.MaxRate > 0 {
-		if pace = r.MaxRate; p.rate > 0 {
-			pace = min(p.rate, r.MaxRate)
+		if pace = r.lowestMaxRate(); p.rate > 0 {
+			pace = min(p.rate, pace)
 		}
-		r.reply.Every, p.next = 1000/pace, min(max(p.next, p.now), p.now+2*r.Lease)
-		if r.Alone && r.elapsed > r.Lease {
-			p.next = p.now + 2*r.Lease
+		r.reply.Every = 1000 / pace
+		r.close()
+		if p.opens > p.now {
+			p.next = max(p.next, p.opens+min(p.members.total()*r.reply.Every, r.Lease)/2)
 		}
+		if p.slotsOf == r.asker() {
+			p.next = p.slotsAt
+		}
+		p.next = min(max(p.next, p.now+r.Away), p.now+2*r.Lease+r.reply.Every)
 	}
 	most := pace / 1000
 	saved := r.Lease / 8 * most
 	p.left = p.left + float64(r.elapsed*(most-p.granted.total())) + r.Unused
 	if r.MaxRate > 0 {
-		p.left = (p.now + r.Lease*3/8 - p.next) * most
+		p.left = (p.now + r.Lease*3/8 + r.reply.Every - p.next) * most
 	}
 	p.left = max(min(p.left, saved), -saved)
 	rate := most + p.left/r.Lease
@@ -250,15 +258,55 @@ func (r *renewal) divide() {
 	}
 }
 
+// lowestMaxRate adds the member's MaxRate, and returns the lowest one of all.
+func (r *renewal) lowestMaxRate() float64 {
+	p, lowest := r.p, r.MaxRate
+	if !r.Leaving && (p.most.this == 0 || p.most.this > lowest) {
+		p.most.this = lowest
+	}
+	for _, other := range []float64{p.most.this, p.most.before} {
+		if other > 0 {
+			lowest = min(lowest, other)
+		}
+	}
+	r.reply.MaxRate = lowest
+	return lowest
+}
+
+// close closes the key for a time if members may send in slots that it did not
+// grant, or without a lease.
+func (r *renewal) close() {
+	p, lapsed := r.p, !r.same || r.Ends < r.p.now
+	switch copied := !r.same && r.Epoch != "" && r.Epoch != p.other; {
+	case copied:
+		p.opens, p.leased, p.other = p.now+r.Lease, p.now+2*r.Lease, r.Epoch
+	case lapsed && p.leased < p.now:
+		p.opens, p.leased, p.other = p.now+r.Lease/2, p.now+2*r.Lease, r.Epoch
+	case !lapsed:
+		p.leased = max(p.leased, p.now+r.Lease)
+	}
+	p.opens, p.leased = min(p.opens, p.now+r.Lease), min(p.leased, p.now+2*r.Lease)
+	r.reply.Opens = max(p.opens-p.now, 0)
+}
+
+// asker returns what only a repetition of the renewal has in common with it.
+func (r *renewal) asker() string { return fmt.Sprintf("%s %.0f", r.ID, r.Renewals) }
+
 // grantSlots grants a member the slots that it needs, or its share of them.
 func (r *renewal) grantSlots(share float64, enough bool) {
 	p, own := r.p, min(r.Credit+float64(share*r.Since), max(share*r.Lease, 1))
+	before := func(time float64) float64 { return math.Ceil((time - p.next) / r.reply.Every) }
 	needed := math.Floor(r.Wanted)
-	offered := max(own, (p.now+r.Lease/4-p.next)/r.reply.Every)
+	offered := max(math.Floor(own), before(p.now+r.Lease/4))
 	if enough {
 		offered = needed
 	}
-	r.reply.Slots = max(math.Floor(min(needed, offered, (p.now+r.Lease-p.next)/r.reply.Every)), 0)
+	if r.reply.Opens == 0 {
+		r.reply.Slots = max(min(needed, offered, before(p.now+r.Lease)), 0)
+	}
+	if r.reply.Slots > 0 {
+		p.slotsOf, p.slotsAt = r.asker(), p.next
+	}
 	r.reply.At, r.reply.Credit = p.next-p.now, max(own-r.reply.Slots, 0)
 	p.next += float64(r.reply.Slots * r.reply.Every)
 }

@@ -153,7 +153,7 @@ func (r *renewals) next() protocol.Request {
 		},
 		Law:    protocol.Law{Rate: pick(r, 3, 200*r.Float64(), -1), Limit: below(300), Trip: below(1e4)},
 		Wanted: r.wanted * r.Float64(), Unused: pick(r, 2, 0, r.Float64()),
-		MaxRate: pick(r, 50, 500, r.maxRate), Since: below(400), Alone: r.one(20),
+		MaxRate: pick(r, 50, 500, r.maxRate), Ends: pick(r, 2, 0, below(1e6)), Since: below(400), Away: below(100),
 		Capacity: 500, PerCall: 20, Traffic: pick(r, 2, -1, below(500)), Spare: pick(r, 5, 500, 0), Spared: r.IntN(60),
 		Returned: r.IntN(20), Asked: r.IntN(40), Held: r.IntN(30), Counted: r.IntN(40),
 		Gate: pick(r, 20, below(60000), 0),

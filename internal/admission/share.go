@@ -270,10 +270,10 @@ func (s *Share) Grant(g pacer.Grant) {
 }
 
 // Alone ends the lease. Until the next one, the process may send at most rate
-// requests per second.
-func (s *Share) Alone(rate float64) {
+// requests per second. See [pacer.Grant] for firstToken.
+func (s *Share) Alone(rate, firstToken float64) {
 	if s.pacer != nil {
-		s.pacer.Alone(rate)
+		s.pacer.Alone(rate, firstToken)
 	}
 }
 

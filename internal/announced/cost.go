@@ -1,6 +1,9 @@
 package announced
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // A cost is the number of units that a request takes from a limit. It is learned
 // from pairs of requests that are sent back to back, so that other clients take
@@ -14,6 +17,15 @@ type cost struct {
 	takes   int
 	near    bool // the last request was sent right after another one
 	pair    pair
+
+	// grain divides all values that were announced: they may be rounded to it. Then
+	// a pair shows nothing, and the cost is the mean over a span in which the units
+	// that remain fall by many times as much.
+	grain    uint64
+	values   int     // how often a value differed from the one before
+	last     float64 // value
+	fall     float64 // in the span, with what came back
+	requests int
 }
 
 // A pair is two requests that were sent back to back. In a crowd, the service may
@@ -30,10 +42,50 @@ const (
 
 	// pairInterval is the number of requests per pair.
 	pairInterval = 8
+
+	// manyGrains is how many times the grain a fall must be.
+	manyGrains = 8
 )
 
 // newCost returns the initial cost of a new limit.
 func newCost() cost { return cost{mean: 1, most: 1} }
+
+// see updates the grain with an announced value. Values that are not whole are exact.
+func (c *cost) see(value float64) {
+	if value != c.last {
+		c.values++
+		c.last = value
+	}
+	if value != math.Trunc(value) {
+		c.grain = 1
+	}
+	for n := uint64(value); n != 0; {
+		c.grain, n = n, c.grain%n
+	}
+}
+
+// rounding returns by how much values may have been rounded.
+func (c *cost) rounding() float64 {
+	if c.values < fewSamples || c.grain <= 1 {
+		return 0
+	}
+	return float64(c.grain - 1)
+}
+
+// span updates the cost with what was taken between two responses, and the number of
+// requests that took it.
+func (c *cost) span(fall float64, requests int) {
+	if c.rounding() == 0 {
+		return
+	}
+	c.fall += fall
+	c.requests += requests
+	if c.requests >= fewest && c.fall >= manyGrains*c.rounding() {
+		c.mean = max(c.fall/float64(c.requests), 1)
+		c.most = c.mean
+		c.fall, c.requests = 0, 0
+	}
+}
 
 // guess uses the mean over many requests, if it is higher, until the cost is learned
 // from pairs.
@@ -46,7 +98,7 @@ func (c *cost) guess(mean float64, requests int) {
 // wantsPair reports whether the next request should follow the last one without
 // a pause.
 func (c *cost) wantsPair() bool {
-	return (c.mean > 1 || len(c.samples) < fewSamples) && c.takes%pairInterval == 1
+	return (c.mean > 1 || len(c.samples) < fewSamples) && c.takes%pairInterval == 1 && c.rounding() == 0
 }
 
 // take records a request. near reports whether it was sent right after another one.
@@ -75,7 +127,7 @@ func (c *cost) hear(number int, remaining float64) {
 	// With nothing left, the second request may have needed more or been refused. With
 	// more left than before, the service handled them in the opposite order.
 	cost, crowded := r[0]-r[1], c.pair.crowded
-	if c.pair = (pair{}); r[1] >= 1 && cost >= 0 && (cost <= 1 || !crowded) {
+	if c.pair = (pair{}); r[1] >= 1 && cost >= manyGrains*c.rounding() && (cost <= 1 || !crowded) {
 		c.learn(cost)
 	}
 }

@@ -19,6 +19,7 @@ type flow struct {
 	rate float64 // units per second; negative if others take more than comes back
 	last float64 // the previous measurement
 	has  bool    // the rate has been measured
+	off  float64 // the mean deviation of measurements from the rate
 
 	used use   // by this process, in total
 	mark point // the request whose response will be measured next
@@ -30,6 +31,9 @@ type flow struct {
 	requests int
 	refused  bool // the service did not count one of the requests
 }
+
+// steady reports whether units come back at about the same rate at all times.
+func (f *flow) steady() bool { return f.rate > 0 && f.off < f.rate }
 
 // A point is a measured response, or a request that waits for its response.
 type point struct {
@@ -89,12 +93,15 @@ func (f *flow) lose(number int) {
 
 // hear updates the flow of m with a response.
 func (f *flow) hear(m *limit, p point, a Limit, h heard) {
+	if !m.window.ends && a.Remaining+m.cost.mean > 2*ampleShare*m.size() {
+		f.rate, f.has, f.from = 0, false, point{} // what came back may have been more than there was room for
+	}
 	length := m.length()
 	most := 4 * m.size() / max(length, time.Second).Seconds()
 	if missing := a.Quota - a.Remaining; a.Refills && missing > 0 && a.Reset > 0 {
 		most = missing / a.Reset.Seconds()
 		if !f.has {
-			f.rate, f.last = most, most
+			f.rate, f.last, f.off = most, most, most/4
 		}
 	}
 	if p.number == 0 || f.mark.number != p.number {
@@ -108,6 +115,12 @@ func (f *flow) hear(m *limit, p point, a Limit, h heard) {
 	f.mark, f.from = point{}, p
 	if from.number == 0 || p.at >= from.end || p.at <= from.at {
 		return
+	}
+	if fall, back := from.remaining-p.remaining, 0.; true {
+		if a.Refills {
+			back = most * (p.at - from.at).Seconds()
+		}
+		m.cost.span(fall+back-(p.used.known-from.used.known), p.used.learned-from.used.learned)
 	}
 	taken := p.used.known - from.used.known + float64(p.used.learned-from.used.learned)*m.cost.mean
 	f.sum += p.remaining - from.remaining + taken
@@ -124,6 +137,7 @@ func (f *flow) hear(m *limit, p point, a Limit, h heard) {
 	if !f.has {
 		f.last, f.has = rate, true
 	}
+	f.off += (max(rate-f.rate, f.rate-rate) - f.off) / 4
 	f.rate += (min(rate, f.last) - f.rate) / 2 // a single high measurement may be wrong
 	f.last, f.sum, f.time, f.requests, f.refused = rate, 0, 0, 0, false
 }

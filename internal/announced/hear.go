@@ -13,6 +13,7 @@ const longestReset = limitheaders.LongestReset
 type heard struct {
 	at, sent  time.Duration // when the response came, and when its request was sent
 	number    int           // of the request; 0 means that another process sent it
+	route     Route         // of the request
 	first     bool          // the request was a probe
 	throttled bool
 	free      bool          // the service did not count the request
@@ -34,10 +35,15 @@ func (m *limit) hear(a Limit, h heard) {
 	if a.Quota > 0 {
 		m.quota = a.Quota
 	}
+	m.cost.see(a.Remaining)
+	m.asked = h.asked
 	m.most = max(m.most, a.Remaining)
 	passed, begins, over := m.window.hear(now, served, a.Reset)
 	if over {
 		return
+	}
+	if begins {
+		m.levels = levels{}
 	}
 	if h.first && !(passed && m.first.turn == early) {
 		m.adaptPause(now, sent, h.trip, a, h.throttled)
@@ -60,6 +66,7 @@ func (m *limit) hear(a Limit, h heard) {
 			m.first.at = now
 		}
 		m.remaining, m.asOf = a.Remaining, now
+		m.levels.note(now, h.trip, a.Remaining)
 	}
 
 	p := point{number: h.number, at: served, end: m.window.lasts(served, a.Reset), remaining: a.Remaining}
@@ -67,7 +74,7 @@ func (m *limit) hear(a Limit, h heard) {
 	if !h.free {
 		m.cost.hear(h.number, a.Remaining)
 	}
-	m.heard, m.heardFrom = now, h.number
+	m.heard, m.heardFrom, m.heardRoute = now, h.number, h.route
 }
 
 // A window is the time up to a reset.

@@ -22,6 +22,11 @@
 // cost of the request remains. It shrinks with each response that contradicts the
 // limit. A Retry-After takes precedence over the reset.
 //
+// Names do not tell whether two routes have the same limit, but what remains does:
+// within a window it never rises, and it falls by more than the route took only if
+// others take from it. A limit that rises nevertheless contradicts itself. It is left
+// to the pacing, as is one of which it is not known when units come back.
+//
 // One function, limit.wait, applies all of these rules.
 package announced
 
@@ -36,9 +41,8 @@ import (
 type Limit = limitheaders.Limit
 
 const (
-	// maxLimits is how many limits a Ledger keeps. The services with the most limits
-	// announce four.
-	maxLimits = 8
+	// maxLimits is how many limits a Ledger keeps.
+	maxLimits = 64
 
 	// maxRecords limits how many requests a Ledger remembers.
 	maxRecords = 1 << 15
@@ -67,6 +71,7 @@ type Ledger struct {
 	limits  []*limit
 	names   []string // of limits; replaced when they change
 	routes  routes
+	added   int // how many limits there were
 	sent    records
 	trip    time.Duration // the mean response time
 
@@ -74,7 +79,7 @@ type Ledger struct {
 
 	// The last response that announced limits, if keep is set.
 	keep      bool
-	last      [maxLimits]Limit
+	last      [limitheaders.MostRead]Limit
 	lastCount int
 	lastSent  time.Duration
 	lastHeard time.Duration
@@ -229,7 +234,7 @@ func (l *Ledger) settle(r *record, used bool) {
 			m.settle(r.number, r.cost(m.name), counted, said)
 		}
 	}
-	r.settled, r.Request = true, Request{}
+	r.settled, r.Costs = true, nil
 	l.sent.trim()
 }
 
@@ -243,12 +248,13 @@ type Answer struct {
 
 // Announce updates the limits with a response that came at now to the request that
 // was sent at sent. A RetryAfter replaces the reset of a limit with too little left.
-// Announce reports whether a limit explains a throttling response.
+// Announce reports whether a limit explains a throttling response: when the request
+// was sent, no limit of its route was known.
 func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained bool) {
 	r := l.sent.find(sent)
-	number, first := 0, false
+	number, probe, route := 0, false, Route{}
 	if r != nil {
-		number, first = r.number, r.first
+		number, probe, route = r.number, r.first, r.Route
 		l.noteTrip(now - sent)
 	}
 	if l.keep && len(answer.Limits) > 0 && sent >= l.lastSent {
@@ -261,21 +267,15 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained boo
 		if answer.RetryAfter > 0 && (a.Remaining < 1 || answer.Throttled && a.Remaining < l.costOf(r, a)) {
 			a.Reset, a.Refills, asked = answer.RetryAfter, false, true
 		}
-		m := l.learn(now, a, heard{
-			at: now, sent: sent, number: number, first: first, trip: l.trip, requests: l.sent.last,
+		said |= l.learn(now, a, heard{
+			at: now, sent: sent, number: number, route: route, first: probe, trip: l.trip, requests: l.sent.last,
 			throttled: answer.Throttled, free: answer.Throttled || answer.Free, asked: asked,
 		})
-		if m == nil {
-			continue
-		}
-		said |= m.bit
-		if answer.Throttled && m.remaining < m.cost.most && !m.tooShort(l.trip) && (sent < m.since || first && m.pauseNow(l.trip) >= firstPause) {
-			explained = true
-		}
 	}
 	if r != nil {
 		r.said = said
-		l.routes.note(r.Route, said, l.all())
+		l.routes.note(now, r.Route, said, l.all())
+		explained = answer.Throttled && said != 0 && l.routes.unknown(r.Route, sent)
 	}
 	l.dropSilent(now, sent, r, said, !answer.Throttled && !answer.Free)
 	return explained
@@ -284,32 +284,17 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained boo
 // costOf returns the cost of a request for a limit that its response announces.
 // r may be nil.
 func (l *Ledger) costOf(r *record, a Limit) float64 {
+	route := Route{}
 	if r != nil {
 		if c := r.cost(a.Name); c > 0 {
 			return c
 		}
+		route = r.Route
 	}
-	if m := l.find(a); m != nil {
+	if m := l.find(a, l.routes.known(route)); m != nil {
 		return m.cost.mean
 	}
 	return 1
-}
-
-// learn updates a limit with an announcement, and adds the limit if it is new. It
-// returns nil if it ignores the announcement.
-func (l *Ledger) learn(now time.Duration, a Limit, h heard) *limit {
-	if !a.Valid() {
-		return nil
-	}
-	a.Quota, a.Remaining = min(a.Quota, mostUnits), min(a.Remaining, mostUnits)
-	m := l.find(a)
-	if m == nil {
-		if m = l.add(now, a.Name); m == nil {
-			return nil
-		}
-	}
-	m.hear(a, h)
-	return m
 }
 
 // Keep makes l remember the last announcement, for Said.
@@ -330,7 +315,7 @@ func (l *Ledger) Hear(now, sent, came time.Duration, limits []Limit, throttled b
 	came = min(max(came, now-longestReset), now)
 	sent = min(max(sent, came-longestReset), came)
 	for _, a := range limits {
-		if m := l.find(a); m == nil || sent > m.asOf && came > m.heard {
+		if m := l.find(a, l.all()); m == nil || sent > m.asOf && came > m.heard {
 			l.learn(now, a, heard{at: came, sent: sent, trip: l.trip, throttled: throttled})
 		}
 	}

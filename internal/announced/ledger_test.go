@@ -77,6 +77,16 @@ func (y *story) throttle(sent time.Duration, limits ...Limit) (explained bool) {
 	return explained
 }
 
+// respond sends a request, which must not have to wait, and hears its response.
+func (y *story) respond(r Request, limits ...Limit) {
+	y.Helper()
+	sent, held, _ := y.Take(y.now, r)
+	if held != 0 {
+		y.Fatalf("at %v: refused", y.now)
+	}
+	y.hear(sent, limits...)
+}
+
 // left checks how much remains of each limit, after the requests in flight.
 func (y *story) left(want ...float64) {
 	y.Helper()
@@ -114,10 +124,8 @@ func TestStories(t *testing.T) {
 		}},
 		{"a window with nothing left", 0, func(y *story) {
 			y.hear(y.send(), of100(0, 30*s))
-			y.waits(31 * s) // the reset may have been rounded
+			y.waits(30 * s)
 			y.at(30 * s)
-			y.waits(s)
-			y.at(31 * s)
 			y.waits(0)
 		}},
 		{"a window that ends later than was said", 0, func(y *story) {
@@ -153,28 +161,22 @@ func TestStories(t *testing.T) {
 		}},
 		{"a long reset is asked about soon, and believed if it is confirmed", 0, func(y *story) {
 			y.hear(y.send(), of100(0, time.Hour))
-			y.waits(s)
-			y.throttle(y.sendAt(s), of100(0, time.Hour-s))
-			y.waits(4 * s)
+			y.waits(5 * s)
 			y.throttle(y.sendAt(5*s), of100(0, time.Hour-5*s))
-			y.waits(16 * s)
+			y.waits(20 * s)
+			y.throttle(y.sendAt(25*s), of100(0, time.Hour-25*s))
+			y.waits(80 * s)
 		}},
 		{"a long reset that is contradicted", 0, func(y *story) {
 			y.hear(y.send(), of100(0, time.Hour))
-			y.hear(y.sendAt(s), of100(0, time.Hour-s))
+			y.hear(y.sendAt(5*s), of100(0, time.Hour-5*s))
 			y.waits(750 * time.Millisecond)
-			y.hear(y.sendAt(1750*time.Millisecond), of100(0, time.Hour-s))
+			y.hear(y.sendAt(5750*time.Millisecond), of100(0, time.Hour-5*s))
 			y.waits(560 * time.Millisecond)
 		}},
-		{"only that nothing is left", 0, func(y *story) {
+		{"only that nothing is left is left to the pacing", 0, func(y *story) {
 			y.hear(y.send(), Limit{Reset: -1})
-			y.waits(s)
-			y.throttle(y.sendAt(s), Limit{Reset: -1})
-			y.waits(4 * s)
-			y.throttle(y.sendAt(5*s), Limit{Reset: -1})
-			y.waits(16 * s)
-			y.throttle(y.sendAt(21*s), Limit{Reset: -1})
-			y.waits(maxPause)
+			y.waits(0)
 		}},
 		{"requests are spaced from a third on", 0, func(y *story) {
 			y.hear(y.send(), of100(40, 60*s))
@@ -248,7 +250,7 @@ func TestStories(t *testing.T) {
 		}},
 		{"a cost of more than the quota", .1, func(y *story) {
 			y.hear(y.send(), refill(50))
-			y.at(49 * s)
+			y.at(29 * s)
 			if _, held, _ := y.Take(y.now, y.request([]float64{1e300})); held == 0 {
 				y.Error("the reserve is not left")
 			}
@@ -301,7 +303,7 @@ func TestStories(t *testing.T) {
 			if _, held, _ := y.Take(y.now, Request{Route: audit}); held != y.limits[1].bit {
 				y.Errorf("held back by %b", held)
 			}
-			if wait := y.wait(Request{Route: RouteOf("GET", "/orgs/b/audit-log")}); wait.Round(s) != 51*s {
+			if wait := y.wait(Request{Route: RouteOf("GET", "/orgs/b/audit-log")}); wait.Round(s) != 5*s {
 				y.Errorf("the log of another organization waits %v", wait)
 			}
 			if wait := y.wait(Request{Route: RouteOf("GET", "/orgs/b/repos")}); wait != 0 {
@@ -333,12 +335,12 @@ func TestStories(t *testing.T) {
 				y.hear(y.send(1), of100(remaining, 24*time.Hour-at))
 			}
 			says(0, 20)
-			y.waits(s, 1)
-			says(s, 19)
-			y.waits(4*s, 1) // the limit is confirmed
-			says(5*s, 18)
+			y.waits(longestSpace, 1)
+			says(5*s, 19)
 			y.waits(longestSpace, 1)
 			says(10*s, 18)
+			y.waits(longestSpace, 1)
+			says(15*s, 18)
 			y.waits(750*time.Millisecond, 1) // and contradicted
 		}},
 		{"a bucket's reset is in the unit that is said", 0, func(y *story) {
@@ -372,7 +374,7 @@ func TestStories(t *testing.T) {
 		}},
 		{"a limit that is gone", 0, func(y *story) {
 			y.hear(y.send(), of100(0, time.Hour))
-			y.hear(y.sendAt(s))
+			y.hear(y.sendAt(5 * s))
 			y.left()
 		}},
 		{"a countdown in milliseconds", 0, func(y *story) {
@@ -380,26 +382,6 @@ func TestStories(t *testing.T) {
 			y.at(2 * s)
 			y.hear(y.send(), of100(0, 28_000*s))
 			y.waits(29 * s)
-		}},
-		{"throttling that a limit explains", 0, func(y *story) {
-			a, b, c := y.send(), y.send(), y.send()
-			if y.throttle(a) {
-				y.Error("nothing explains")
-			}
-			y.at(s)
-			y.hear(b, of100(0, 30*s))
-			if !y.throttle(c, of100(0, 30*s)) { // it was sent when nothing was known
-				y.Error("not explained")
-			}
-			y.at(40 * s)
-			d := y.send() // a probe
-			if !y.throttle(d, of100(0, 30*s)) {
-				y.Error("not explained")
-			}
-			y.hear(y.sendAt(80*s), of100(90, 30*s))
-			if y.throttle(y.send(), of100(0, 30*s)) { // there was room
-				y.Error("explained")
-			}
 		}},
 		{"what makes no sense", 0, func(y *story) {
 			for _, l := range []Limit{
@@ -420,6 +402,66 @@ func TestStories(t *testing.T) {
 			}
 			if n := y.Names(); len(n) != maxLimits || !slices.Contains(n, "the one") {
 				y.Errorf("%q", n)
+			}
+		}},
+		{"two routes under one name, whose remainders move apart", 0, func(y *story) {
+			a, b := Request{Route: RouteOf("GET", "/a")}, Request{Route: RouteOf("GET", "/b")}
+			y.respond(a, of100(99, 20*s))
+			y.respond(b, of100(99, 20*s))
+			y.at(s)
+			y.respond(a, of100(0, 19*s))
+			y.respond(b, of100(98, 19*s))
+			if wait := y.wait(a); wait == 0 {
+				y.Error("the route that is used up does not wait")
+			}
+			if wait := y.wait(b); wait != 0 {
+				y.Errorf("the other one waits %v", wait)
+			}
+			y.left(0, 98)
+		}},
+		{"two routes whose remainders move together", 0, func(y *story) {
+			a, b := Request{Route: RouteOf("GET", "/a")}, Request{Route: RouteOf("GET", "/b")}
+			y.respond(a, of100(99, 20*s))
+			y.respond(b, of100(98, 20*s))
+			y.left(98)
+			y.respond(a, of100(0, 20*s))
+			if y.wait(b) == 0 {
+				y.Error("the limit is both routes'")
+			}
+		}},
+		{"a route whose responses announce limits in turn", 0, func(y *story) {
+			a := Request{Route: RouteOf("POST", "/graphql")}
+			y.respond(a, called("all", of100(90, 20*s)), called("query", of100(0, 20*s)))
+			if y.wait(a) == 0 {
+				y.Error("a limit that every response announced holds nothing back")
+			}
+			y.at(30 * s)
+			y.respond(a, called("all", of100(89, 20*s)), called("mutation", of100(0, 20*s)))
+			if wait := y.wait(a); wait != 0 {
+				y.Errorf("limits of other requests hold back for %v", wait)
+			}
+		}},
+		{"a limit that contradicts itself holds nothing back", 0, func(y *story) {
+			y.hear(y.send(), of100(0, 20*s))
+			y.at(30 * s)
+			y.hear(y.send(), of100(0, 60*s))
+			y.at(40 * s)
+			sent, _, _ := y.Take(y.now, Request{})
+			y.hear(sent, of100(90, 50*s))
+			y.hear(y.sendAt(41*s), of100(0, 49*s))
+			y.waits(0)
+		}},
+		{"throttling of what was sent when nothing was known is explained", 0, func(y *story) {
+			a, b := y.send(), y.send()
+			y.at(s)
+			y.hear(a, of100(0, 20*s))
+			if !y.throttle(b, of100(0, 20*s)) {
+				y.Error("not explained")
+			}
+			y.drop(func(*limit) bool { return true })
+			c := y.send()
+			if y.throttle(c, of100(0, 20*s)) {
+				y.Error("explained by a limit whose history was dropped")
 			}
 		}},
 		{"routes without end", 0, func(y *story) {
@@ -454,7 +496,7 @@ func TestStories(t *testing.T) {
 				}
 			}
 			y.hear(y.send(), called("new", of100(90, time.Hour)))
-			if y.Of(Request{Route: RouteOf("GET", "/d")})&y.find(Limit{Name: "new"}).bit != 0 {
+			if y.Of(Request{Route: RouteOf("GET", "/d")})&y.find(Limit{Name: "new"}, y.all()).bit != 0 {
 				y.Error("the last limit is not everyone's")
 			}
 		}},
@@ -600,5 +642,21 @@ func TestCost(t *testing.T) {
 	}
 	if c.mean != 1 || c.most != 1 || c.wantsPair() {
 		t.Errorf("an eighth took 1: %v, at most %v", c.mean, c.most)
+	}
+}
+
+// Values that are rounded show the cost of a request only over a span, here of
+// a bucket that gets as much as is taken.
+func TestCostOfRoundedValues(t *testing.T) {
+	y := &story{T: t, Ledger: New(0)}
+	for i := range 60 {
+		y.at(time.Duration(i) * 10 * s)
+		left := 9000 + 1000*float64(i%2)
+		sent, _, _ := y.Take(y.now, Request{})
+		y.at(y.now + s)
+		y.hear(sent, Limit{Quota: 20_000, Remaining: left, Reset: time.Duration((20_000-left)/48) * s, Refills: true})
+	}
+	if got := y.limits[0].cost; math.Abs(got.mean-480) > 60 || got.rounding() != 999 {
+		t.Errorf("a cost of %v, rounded by %v", got.mean, got.rounding())
 	}
 }

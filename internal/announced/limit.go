@@ -21,15 +21,20 @@ type limit struct {
 	name    string
 	bit     Set     // unique among the limits
 	reserve float64 // the fraction of the quota that is left to other clients
-	since   time.Duration
+	since   int     // limits that were added later have a higher number
 
 	quota, most float64       // the announced quota, or 0, and the most that remained
 	remaining   float64       // by the last response that counts, less later requests whose responses did not announce it
 	asOf        time.Duration // when that response came
 	heard       time.Duration // when the limit was last announced
 	heardFrom   int           // the number of the request whose response announced it last
+	heardRoute  Route         // its route
+	levels      levels
+	doubts      int           // how often the limit contradicted itself
+	doubted     time.Duration // until when the limit holds nothing back, because it contradicted itself
 
 	window window
+	asked  bool // the end is that of a Retry-After
 	unit   unit
 	flow   flow
 	cost   cost
@@ -42,6 +47,30 @@ type limit struct {
 	first    first
 	refused  bool          // a probe at an end or a request in its turn was throttled: what was sent a window ago decides
 	adapted  time.Duration // when the pause was last adapted
+}
+
+// levels has what remained at two times, more than a mean response time apart.
+type levels [2]level
+
+type level struct {
+	at        time.Duration
+	remaining float64
+}
+
+func (l *levels) note(now, trip time.Duration, remaining float64) {
+	if l[0].at == 0 || now-l[0].at >= trip {
+		l[1], l[0] = l[0], level{now, remaining}
+	}
+}
+
+// before returns what remained at or before a time. ok is false if that is not known.
+func (l *levels) before(t time.Duration) (remaining float64, at time.Duration, ok bool) {
+	for _, level := range l {
+		if level.at <= t && level.at > 0 {
+			return level.remaining, level.at, true
+		}
+	}
+	return 0, 0, false
 }
 
 // inFlight counts the requests without a response, and their costs.
@@ -105,7 +134,9 @@ func (m *limit) left(now time.Duration) float64 {
 }
 
 // room returns how much this process may still use.
-func (m *limit) room(now time.Duration) float64 { return m.left(now) + (slack-m.reserve)*m.size() }
+func (m *limit) room(now time.Duration) float64 {
+	return m.left(now) + (slack-m.reserve)*m.size() - m.cost.rounding()/2
+}
 
 // costOf returns the room that a request needs. known is its cost, or 0 if unknown:
 // then it needs more than the mean.

@@ -1,6 +1,9 @@
 package announced
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // A Route identifies requests to which the same limits apply, as far as their URLs
 // show: those with the same method, number of path segments, and first and last
@@ -34,27 +37,45 @@ func hash(h uint64, text string) uint64 {
 }
 
 // A Set is a set of the limits of a Ledger.
-type Set = uint8
+type Set = uint64
 
-// maxRoutes limits how many routes, and how many areas, are kept.
-const maxRoutes = 512
+const (
+	// maxRoutes limits how many routes, and how many areas, are kept.
+	maxRoutes = 512
 
-// routes has the limits that were announced to each route, and those that all routes
-// in an area, and all routes, have in common. An area is the routes with the same
-// method and first segment.
+	// enoughResponses is how many responses of a route in a row must announce a
+	// limit that others did not.
+	enoughResponses = 100
+)
+
+// routes has the limits of each route, and those that all routes in an area, and all
+// routes, have in common. An area is the routes with the same method and first
+// segment.
 type routes struct {
-	limits, areas map[uint64]Set
-	free          Set  // the limits that not all routes have
-	mixed         bool // not all routes have the same limits
-	changes       int  // how often the result of of may have changed
+	limits  map[uint64]routeLimits
+	areas   map[uint64]Set
+	free    Set  // the limits that not all routes have
+	mixed   bool // not all routes have the same limits
+	changes int  // how often the result of of may have changed
+}
+
+// routeLimits are the limits of a route. Responses may announce the limit of
+// something else that the URL does not show, such as an operation or a user. So
+// a limit applies to a route if all of its last responses announced it.
+type routeLimits struct {
+	apply     Set
+	announced Set           // by any response
+	lately    Set           // by all of the last responses
+	responses int           // how many those are
+	since     time.Duration // when the first one came
 }
 
 // of returns the limits that apply to a route: those that were announced to it or,
 // if none were, those of its area or, failing that, those of all routes.
 func (s *routes) of(r Route) Set {
 	if s.mixed {
-		if limits, ok := s.limits[r.exact]; ok {
-			return limits
+		if limits, ok := s.limits[r.exact]; ok && limits.announced != 0 {
+			return limits.apply
 		}
 		if limits, ok := s.areas[r.area]; ok {
 			return limits
@@ -63,27 +84,77 @@ func (s *routes) of(r Route) Set {
 	return ^s.free
 }
 
+// known returns the limits that responses to a route announced.
+func (s *routes) known(r Route) Set { return s.limits[r.exact].announced }
+
+// unknown reports whether no limit of a route was known at a time, but is since then.
+func (s *routes) unknown(r Route, at time.Duration) bool {
+	limits, ok := s.limits[r.exact]
+	return ok && at < limits.since
+}
+
+// full reports whether the limits of another route cannot be kept.
+func (s *routes) full() bool { return len(s.limits) >= maxRoutes }
+
+// count returns how many routes announced a limit.
+func (s *routes) count(limit Set) (n int) {
+	for _, r := range s.limits {
+		if r.announced&limit != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// replace makes another limit one of a route's.
+func (s *routes) replace(r Route, old, limit Set) {
+	limits, ok := s.limits[r.exact]
+	if !ok {
+		return
+	}
+	for _, set := range []*Set{&limits.apply, &limits.announced, &limits.lately} {
+		if *set&old != 0 {
+			*set = *set&^old | limit
+		}
+	}
+	s.limits[r.exact] = limits
+	s.changes++
+}
+
 // note records which of all limits a response to a route announced.
-func (s *routes) note(r Route, limits, all Set) {
+func (s *routes) note(now time.Duration, r Route, limits, all Set) {
 	old, ok := s.limits[r.exact]
-	if limits == 0 || ok && old == limits {
+	if limits == 0 || ok && old.apply == limits && old.announced == limits && old.lately == limits {
 		return
 	}
 	if s.limits == nil {
-		s.limits, s.areas = make(map[uint64]Set), make(map[uint64]Set)
+		s.limits, s.areas = make(map[uint64]routeLimits), make(map[uint64]Set)
 	}
 	s.release(all &^ limits)
-	s.set(s.limits, r.exact, old|limits)
+	switch {
+	case !ok && len(s.limits) < maxRoutes:
+		s.limits[r.exact] = routeLimits{limits, limits, limits, 1, now}
+		s.changes++
+	case ok && old.announced == 0: // they were dropped
+		s.limits[r.exact] = routeLimits{limits, limits, limits, 1, old.since}
+		s.changes++
+	case ok:
+		apply := old.apply
+		old.apply &= limits
+		old.announced |= limits
+		old.lately &= limits
+		if old.responses++; old.responses >= enoughResponses {
+			old.apply, old.lately, old.responses = old.lately, limits, 0
+		}
+		if s.limits[r.exact] = old; old.apply != apply {
+			s.changes++
+		}
+	}
 	if common, ok := s.areas[r.area]; ok {
 		limits &= common
 	}
-	s.set(s.areas, r.area, limits)
-}
-
-// set changes an element of limits or areas, or adds it if there is room.
-func (s *routes) set(sets map[uint64]Set, key uint64, limits Set) {
-	if old, ok := sets[key]; ok && old != limits || !ok && len(sets) < maxRoutes {
-		sets[key] = limits
+	if old, ok := s.areas[r.area]; ok && old != limits || !ok && len(s.areas) < maxRoutes {
+		s.areas[r.area] = limits
 		s.changes++
 	}
 }
@@ -108,11 +179,12 @@ func (s *routes) add(limit Set) {
 func (s *routes) drop(limits Set) {
 	s.free &^= limits
 	s.changes++
-	for _, sets := range []map[uint64]Set{s.limits, s.areas} {
-		for key := range sets {
-			if sets[key] &^= limits; sets[key] == 0 {
-				delete(sets, key)
-			}
+	for key := range s.limits {
+		s.replace(Route{exact: key}, limits, 0)
+	}
+	for key := range s.areas {
+		if s.areas[key] &^= limits; s.areas[key] == 0 {
+			delete(s.areas, key)
 		}
 	}
 }

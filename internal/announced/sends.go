@@ -8,7 +8,7 @@ import (
 const (
 	// slots is twice the number of slots that a quota fills, so that the requests of
 	// one window are not overwritten.
-	slots         = 2 * slotsPerQuota
+	slots         = 3 * slotsPerQuota
 	slotsPerQuota = 16
 )
 
@@ -35,10 +35,13 @@ func (s *sends) add(now time.Duration, cost, quota float64) {
 	s.next = (s.next + 1) % slots
 }
 
-// giveBack subtracts the cost of a request that does not count.
+// giveBack subtracts the cost of a request that does not count from the latest ones.
 func (s *sends) giveBack(cost float64) {
-	newest := &s.slots[(s.next+slots-1)%slots]
-	newest.units = max(newest.units-cost, 0)
+	for k := 1; k <= slots && cost > 0; k++ {
+		newest := &s.slots[(s.next+slots-k)%slots]
+		taken := min(newest.units, cost)
+		newest.units, cost = newest.units-taken, cost-taken
+	}
 }
 
 // since returns how many units were sent after t, or slightly more.

@@ -30,9 +30,12 @@ const (
 	// also the shortest initial pause.
 	maxPause = 30 * time.Second
 
-	// believed is the longest reset that needs no probe. The longer the reset is
-	// beyond that, the shorter is the initial pause.
-	believed = time.Minute
+	// believed is the longest reset that needs no probe.
+	believed = 30 * time.Second
+
+	// longestRefused is the longest window in which, after a throttled probe, what was
+	// sent one window ago decides.
+	longestRefused = time.Minute
 
 	// longestSpace is the longest space between two requests while their cost
 	// remains, if the reset is more than twelve minutes away.
@@ -65,7 +68,7 @@ const (
 // ahead, and why it may be sent then. known is its cost, or 0 if unknown.
 func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.Duration, turn turn) {
 	room, cost := m.room(now), m.costOf(known)
-	if m.tooShort(trip) || m.free(now, room-ahead-cost) {
+	if m.unknown(now, trip) || m.free(now, room-ahead-cost) {
 		return 0, inTurn
 	}
 	due := m.due(now, trip, room, ahead, cost)
@@ -73,7 +76,7 @@ func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.D
 		return 0, inTurn
 	}
 	first, turn := m.firstDue(trip, ahead, room-m.uncertain(trip) >= cost)
-	if turn == atEnd && m.refused && m.window.length <= believed && m.others() < 1 {
+	if turn == atEnd && m.refused && m.window.length <= longestRefused && m.others() < 1 {
 		first = max(first, m.sentDue(now, cost))
 	}
 	if turn == atEnd && due < first+seconds(2*m.window.length.Seconds()/m.size()) {
@@ -91,16 +94,25 @@ func (m *limit) uncertain(trip time.Duration) float64 {
 	return float64(m.inFlight.learned)*(m.cost.most-m.cost.mean) + max(-m.flow.rate, 0)*2*trip.Seconds()
 }
 
-// tooShort reports whether a window is so short that its responses come too late: it
-// is almost over when the next request is served.
-func (m *limit) tooShort(trip time.Duration) bool {
-	return m.window.ends && m.window.length <= min(4*trip, longestSpace)
+// unknown reports whether it is not known when units come back, so that the limit is
+// left to the pacing: the limit contradicted itself, its window is so short that it is
+// almost over when the next request is served, or it has no reset, and what comes back
+// is not steady.
+func (m *limit) unknown(now, trip time.Duration) bool {
+	w := &m.window
+	if now < m.doubted {
+		return true
+	}
+	if w.ends && w.length <= min(4*trip, longestSpace) {
+		return true
+	}
+	return !w.ends && !m.flow.steady()
 }
 
 // free reports whether a request that leaves room need not be spaced: much remains,
 // and no request had to wait recently.
 func (m *limit) free(now time.Duration, room float64) bool {
-	return room > m.usable()*ampleShare && now >= m.held+m.length()/8
+	return room > m.usable()*ampleShare && (now >= m.held+m.length()/8 || !m.window.ends && room > 2*m.usable()*ampleShare)
 }
 
 // due returns when a request may be sent in its turn.
@@ -117,7 +129,7 @@ func (m *limit) due(now, trip time.Duration, room, ahead, cost float64) time.Dur
 	w := &m.window
 	if w.ends && w.passed && m.others() < 1 {
 		sent := m.sentDue(now, ahead+cost)
-		if due = min(due, sent); m.refused && w.length <= believed && sent < never {
+		if due = min(due, sent); m.refused && w.length <= longestRefused && sent < never {
 			due = sent
 		}
 	}
@@ -200,9 +212,12 @@ func (m *limit) others() float64 {
 func (m *limit) firstDue(trip time.Duration, ahead float64, fits bool) (due time.Duration, turn turn) {
 	w, pause := &m.window, m.pauseNow(trip)
 	if fits {
-		pause = min(pause, max(longestSpace, m.beliefPause()))
+		pause = min(pause, longestSpace)
 	} else if m.remaining >= 1 {
 		pause = max(pause, firstPause, trip)
+	}
+	if m.asked {
+		pause = max(pause, w.end+w.rounded()-m.heard)
 	}
 	due, turn = max(m.heard, m.lastTake)+pause, early
 	if m.remaining < 1 {
@@ -231,20 +246,14 @@ func (m *limit) pauseNow(trip time.Duration) time.Duration {
 	if m.pause > 0 {
 		return m.pause
 	}
-	pause := max(firstPause, trip, m.beliefPause())
+	pause := max(firstPause, trip, min(m.window.length/8, longestSpace))
+	if m.window.ends && m.window.end-m.heard <= believed {
+		pause = max(pause, believed)
+	}
 	if m.reserve > 0 { // the probe would take from what is left to other clients
 		pause = max(pause, maxPause)
 	}
 	return pause
-}
-
-// beliefPause returns a pause that is shorter for a longer reset. For a reset that
-// needs no probe, the pause is longer than the reset.
-func (m *limit) beliefPause() time.Duration {
-	if !m.window.ends {
-		return 0
-	}
-	return seconds(believed.Seconds() * believed.Seconds() / max(m.window.end-m.heard, 1).Seconds())
 }
 
 // adaptPause adapts the pause to the response to a probe that was sent after the last

@@ -106,7 +106,7 @@ func BodyCode(h http.Header, body []byte) string {
 
 func isCBOR(h http.Header) bool {
 	return strings.EqualFold(strings.TrimSpace(h.Get(protocolHeader)), "rpc-v2-cbor") ||
-		mediaType(h) == "application/cbor"
+		slices.Contains([]string{"application/cbor", "application/x-amz-cbor-1.1"}, mediaType(h))
 }
 
 // jsonCodes returns the codes in the members __type and code of a JSON object,

@@ -80,6 +80,7 @@ var errorBodies = []struct {
 
 	{"cbor_throttling.hex", cborHeader, "ThrottlingException"},
 	{"cbor_indefinite.hex", http.Header{"Smithy-Protocol": {"rpc-v2-cbor"}}, "SlowDown"},
+	{"cbor_throttling.hex", http.Header{"Content-Type": {"application/x-amz-cbor-1.1"}}, "ThrottlingException"},
 	{"cbor_wide_head.hex", http.Header{"Content-Type": {"Application/CBOR; x=y"}}, "InternalFailure"},
 	{"cbor_other_keys.hex", cborHeader, ""},
 	{"cbor_24_pairs.hex", cborHeader, "SlowDown"},

@@ -2,6 +2,7 @@ package awsproto
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"strings"
 )
@@ -115,6 +116,21 @@ func (h *HiddenError) Impossible(body []byte) bool {
 		}
 		h.skipped += i + len(end)
 	}
+}
+
+// unknownError is the code of an error document without one, as in the AWS SDK for Go.
+const unknownError = "UnknownError"
+
+// Code returns the code of the S3 error document that body is or begins. It returns
+// UnknownError if the document has no code, and "" if body is something else.
+func (h *HiddenError) Code(body []byte) string {
+	if h.Impossible(body) {
+		return ""
+	}
+	if rest := body[h.skipped:]; len(rest) == len(errorRoot) || !bytes.HasPrefix(rest, []byte(errorRoot)) {
+		return "" // the tag has not arrived
+	}
+	return cmp.Or(BodyCode(nil, body), unknownError)
 }
 
 // mayBeginError reports whether body begins with the tag of errorRoot, or with

@@ -84,6 +84,29 @@ func TestMayHideError(t *testing.T) {
 	}
 }
 
+func TestHiddenErrorCode(t *testing.T) {
+	for body, want := range map[string]string{
+		"<Error><Code>SlowDown</Code></Error>":     "SlowDown",
+		"<Error><Message>a</Message></Error>":      "UnknownError",
+		"<Error><Code/></Error>":                   "UnknownError",
+		"<Error/>":                                 "UnknownError",
+		"<?xml version='1.0'?>\n<!-- a --><Error ": "UnknownError",
+		"<Error><Code>Slow":                        "UnknownError", // cut off
+		"\xef\xbb\xbf<?xml version='1.0' encoding='ISO-8859-1'?><Error><Message>\xe9</Message><Code>SlowDown</Code>": "SlowDown",
+		"":                "",
+		"<!-- a comment":  "",
+		"<Error":          "", // or <Errors
+		"<Errors><Code>a": "",
+		"<Result><Error><Code>SlowDown</Code></Error></Result>":               "",
+		"<ErrorResponse><Error><Code>SlowDown</Code></Error></ErrorResponse>": "",
+		`{"code":"SlowDown"}`: "",
+	} {
+		if got := new(HiddenError).Code([]byte(body)); got != want {
+			t.Errorf("%q: %q, want %q", body, got, want)
+		}
+	}
+}
+
 // A body arrives in pieces, and the verdict must not depend on how it is cut.
 func TestHiddenError(t *testing.T) {
 	for body, want := range map[string]bool{ // whether it can be excluded

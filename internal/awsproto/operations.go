@@ -1,6 +1,7 @@
 package awsproto
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,6 +24,20 @@ func LongPolls(req *http.Request) bool {
 	}
 	return req.URL != nil && hasQuery(req.URL, "Action") && req.URL.Query().Get("Action") == "ReceiveMessage"
 }
+
+// LongPollsByForm is LongPolls for a request of the AWS query protocol that has its
+// parameters in the body. It reads no more than a form of such an operation needs.
+func LongPollsByForm(h http.Header, body io.Reader) bool {
+	if mediaType(h) != "application/x-www-form-urlencoded" {
+		return false
+	}
+	form, _ := io.ReadAll(io.LimitReader(body, maxForm)) // what could be read may have the Action
+	values, _ := url.ParseQuery(string(form))
+	return values.Get("Action") == "ReceiveMessage"
+}
+
+// maxForm is how many bytes of a form are searched for the Action.
+const maxForm = 64 << 10
 
 // hasQuery reports whether the query has the parameter. It parses the query only if
 // the name occurs in it.

@@ -2,6 +2,7 @@ package awsproto
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -40,6 +41,27 @@ func TestOperations(t *testing.T) {
 	} {
 		if got := LongPolls(newRequest(t, "GET", "https://h/?"+query, "", "")); got != want {
 			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	const form = "application/x-www-form-urlencoded"
+	for _, tt := range []struct {
+		mediaType, body string
+		want            bool
+	}{
+		{form, "Action=ReceiveMessage&Version=2012-11-05", true},
+		{"Application/X-WWW-Form-URLencoded; charset=utf-8", "Version=2012-11-05&Action=Receive%4Dessage", true},
+		{form, "%zz&Action=ReceiveMessage", true},
+		{form, "Action=SendMessage&MessageBody=Action=ReceiveMessage", false},
+		{form, "Action=SendMessage&Action=ReceiveMessage", false},
+		{form, "", false},
+		{form, "a=" + strings.Repeat("a", maxForm) + "&Action=ReceiveMessage", false},
+		{"text/plain", "Action=ReceiveMessage", false},
+		{"", "Action=ReceiveMessage", false},
+	} {
+		body := strings.NewReader(tt.body)
+		got := LongPollsByForm(http.Header{"Content-Type": {tt.mediaType}}, body)
+		if got != tt.want || body.Size()-int64(body.Len()) > maxForm {
+			t.Errorf("%s, %.60s: %v after %d bytes", tt.mediaType, tt.body, got, body.Size()-int64(body.Len()))
 		}
 	}
 	if LongPolls(&http.Request{}) {

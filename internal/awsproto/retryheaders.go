@@ -51,7 +51,7 @@ const AmzRetryAfterSpan = 5 * time.Second
 // whole milliseconds, may lengthen it by up to five seconds. A value that cannot be
 // parsed is ignored.
 func AmzRetryAfter(h http.Header, delay time.Duration) time.Duration {
-	value := strings.TrimSpace(h.Get("X-Amz-Retry-After"))
+	value := strings.TrimPrefix(strings.TrimSpace(h.Get("X-Amz-Retry-After")), "+")
 	if !digits(value) {
 		return delay
 	}

@@ -321,38 +321,6 @@ func TestRestOfABodyIsInFlight(t *testing.T) {
 	}
 }
 
-// Throttling that an announced limit explains does not lower the send rate.
-func TestExplainedThrottling(t *testing.T) {
-	for name, tt := range map[string]struct {
-		refusal outcome
-		limited bool
-	}{
-		"explained": {says(429, 0), false},
-		"not said":  {throttled, true},
-	} {
-		inBubble(t, name, func(t *testing.T) {
-			sends := make(chan outcome, 4)
-			sends <- says(200, 0)
-			sends <- says(200, 0)
-			sends <- says(200, 0)
-			sends <- tt.refusal
-			tr := reading()
-			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				time.Sleep(time.Second)
-				return (<-sends)(req, http.NoBody)
-			})
-			var all sync.WaitGroup
-			for range cap(sends) {
-				all.Go(func() { get(t, tr) })
-			}
-			all.Wait()
-			if state, _ := tr.State("service.example"); state.Limited != tt.limited {
-				t.Errorf("limited %v", state.Limited)
-			}
-		})
-	}
-}
-
 // State and Partitions may be read, and a RateLimiter used, beside requests.
 func TestAnnouncedLimitsConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

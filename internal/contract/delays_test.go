@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +81,58 @@ func TestLongPoll(t *testing.T) {
 			r := send(tt.tr, req)
 			if r.stop != tt.stop || r.took != tt.delay || last.Number != 1 || last.Delay != tt.delay {
 				t.Errorf("%v, %+v; want %q after %v", r, last, tt.stop, tt.delay)
+			}
+		})
+	}
+}
+
+// A long poll is known by the form in its body, which each attempt sends whole. A
+// body that the attempts do not read is not read for it either.
+func TestLongPollInABody(t *testing.T) {
+	const receive = "Action=ReceiveMessage&Version=2012-11-05"
+	streamed := func(form string) io.Reader { return io.MultiReader(strings.NewReader(form)) }
+	inPlace := func(form string) io.Reader { return io.NewSectionReader(strings.NewReader(form), 0, int64(len(form))) }
+	inMemory := func(form string) io.Reader { return strings.NewReader(form) }
+	for _, tt := range []struct {
+		name   string
+		body   func(form string) io.Reader
+		form   string
+		unread bool
+		want   bool
+	}{
+		{"in memory", inMemory, receive, false, true},
+		{"streamed", streamed, receive, false, true},
+		{"read in place", inPlace, receive, false, true},
+		{"another operation", inMemory, "Action=SendMessage", false, false},
+		{"streamed, another operation", streamed, "Action=SendMessage", false, false},
+		{"streamed, unread", streamed, receive, true, false},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			body := httpfake.NewBody(tt.body(tt.form))
+			var sent []string
+			tr := &transport{Revision: awsretry.Revision2026, Quota: quota{Capacity: 14}, Backoff: noJitter}
+			tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				form := tt.form
+				if !tt.unread {
+					form, _ = httpfake.Receive(req)
+				}
+				sent = append(sent, form)
+				return httpfake.Response(req, 503, http.NoBody), nil
+			})
+			req := httpfake.Request(t, t.Context(), "POST", tt.body(tt.form))
+			if tt.unread {
+				req.Body = body
+			}
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			want := 50 * time.Millisecond
+			if tt.want {
+				want += 100 * time.Millisecond
+			}
+			if r := send(tr, req); r.stop != awsretry.StopQuota || r.took != want || body.Reads() > 0 {
+				t.Errorf("%v, %d Reads of an unread body; want %q after %v", r, body.Reads(), awsretry.StopQuota, want)
+			}
+			if !slices.Equal(sent, []string{tt.form, tt.form}) {
+				t.Errorf("sent %q", sent)
 			}
 		})
 	}

@@ -297,7 +297,10 @@ func TestHiddenErrorOfAnOperation(t *testing.T) {
 		{"GET /b/key?uploadId=1", slowDown, 2, awsretry.StopSuccess},
 		{"GET /b/key?tagging=&versionId=1", slowDown, 2, awsretry.StopSuccess},
 		{"PUT /b?acl", slowDown, 2, awsretry.StopSuccess},
-		{"GET /b?acl", "<Error><Code>AccessDenied</Code></Error>", 1, awsretry.StopPermanent},
+		{"GET /b?acl", "<Error><Code>AccessDenied</Code></Error>", 2, awsretry.StopSuccess},
+		{"GET /b?acl", "<Error><Message>busy</Message></Error>", 2, awsretry.StopSuccess},
+		{"GET /b?acl", "<Error><Code>Client.Denied</Code></Error>", 1, awsretry.StopPermanent},
+		{"POST /b?delete", `{"code":"SlowDown"}`, 1, ""},
 		{"GET /b?list-type=2", "<ListBucketResult><Error><Code>SlowDown</Code></Error></ListBucketResult>", 1, ""},
 		{"POST /b?delete", "<DeleteResult><Error><Code>InternalError</Code></Error></DeleteResult>", 1, ""},
 		{"PUT /b?acl", "", 1, ""},
@@ -315,7 +318,7 @@ func TestHiddenErrorOfAnOperation(t *testing.T) {
 						text = tt.body
 					}
 					bodies = append(bodies, httpfake.NewBody(strings.NewReader(text)))
-					return httpfake.Response(req, 200, bodies[len(bodies)-1]), nil
+					return httpfake.Response(req, 200, bodies[len(bodies)-1], "X-Amzn-Errortype", "SlowDown"), nil // S3 sends no such header
 				})
 				ctx, cancel := newContext(t.Context())
 				defer cancel()

@@ -234,7 +234,7 @@ func TestSharedSlots(t *testing.T) {
 				t.Errorf("%s: %d requests took %v, want %v", what, n, got, want)
 			}
 		}
-		share.Alone(2)
+		share.Alone(2, 0)
 		wantTook("alone at 2/s", 3, 1500*time.Millisecond)
 		grant := func(first time.Duration, n int) {
 			share.Grant(pacer.Grant{

@@ -10,6 +10,8 @@ import (
 // A Grant is what a process may use.
 type Grant struct {
 	Until      time.Time     // the end of the lease of the rate
+	IdleUntil  time.Time     // later than Until if the process is idle: it renews until then
+	Slow       bool          // renewals take too much of a lease
 	Limited    bool          // the fleet's rate is limited
 	Rate       float64       // of this process, in requests per second
 	Burst      time.Duration // a quiet process saves the tokens of at most this time
@@ -70,13 +72,13 @@ func (p *Pacer) Lease(g *Grant) {
 	defer p.mu.Unlock()
 	p.updated = max(p.bucket.Now(), p.updated)
 	begins := p.leased.Lease(p.updated, lease)
-	p.aloneAtMost = g.AloneAtMost
+	p.aloneAtMost, p.firstToken = g.AloneAtMost, g.FirstToken
 	p.setRate(p.updated)
 	switch {
 	case g.AloneAtMost > 0:
 		p.bucket.AddSlots(tokens.Slots{At: g.FirstSlot.Sub(p.start), Every: g.Every, N: g.Slots})
 	case begins:
-		p.bucket.Put(g.FirstToken)
+		p.bucket.SetTokens(g.FirstToken)
 	}
 	if lease.Limited {
 		p.begins()
@@ -97,22 +99,23 @@ func (p *Pacer) lapse() {
 	p.leased.Lapse(p.updated)
 	p.setRate(p.updated)
 	if p.aloneAtMost > 0 && !p.leased.InForce(p.updated) {
-		p.bucket.ClearSlots()
+		p.bucket.ClearSlots(p.firstToken)
 	}
 }
 
-// Alone ends the lease of p. Until the next lease, its rate is at most rate.
-func (p *Pacer) Alone(rate float64) {
+// Alone ends the lease of p. Until the next lease, its rate is at most rate. See
+// Grant for firstToken.
+func (p *Pacer) Alone(rate, firstToken float64) {
 	if p.leased == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.updated, p.aloneAtMost = max(p.bucket.Now(), p.updated), rate
+	p.updated, p.aloneAtMost, p.firstToken = max(p.bucket.Now(), p.updated), rate, firstToken
 	p.leased.Lease(p.updated, pacing.Lease{Until: p.updated, Limited: true, Alone: rate})
 	p.leased.Lapse(p.updated)
 	p.setRate(p.updated)
-	p.bucket.ClearSlots()
+	p.bucket.ClearSlots(firstToken)
 	p.begins()
 }
 

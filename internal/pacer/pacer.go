@@ -72,6 +72,7 @@ type Pacer struct {
 	lapsed         func()         // see OnLapsed; may be nil
 	rate, capacity float64        // of the bucket
 	aloneAtMost    float64        // the highest rate without a lease; 0 means any
+	firstToken     float64        // see Grant
 }
 
 // New returns a Pacer that does not limit yet.

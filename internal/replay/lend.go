@@ -42,7 +42,8 @@ func (b *Body) Whole() (open func() io.Reader) {
 		memory := b.memory
 		return memory.open
 	case b.file != nil:
-		return func() io.Reader { return b.file.section() }
+		file := b.file // b stays on the stack
+		return func() io.Reader { return file.section() }
 	case b.stream != nil:
 		if kept, ok := b.stream.whole(); ok {
 			return func() io.Reader { return bytes.NewReader(kept) }

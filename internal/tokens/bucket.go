@@ -23,10 +23,12 @@ type Bucket struct {
 	capacity float64       // of tokens while nobody waits; see tokensAt for more
 	tokens   float64       // at the time at
 	at       time.Duration // time up to which tokens are credited; never decreases
+	used     time.Duration // when a token was last taken
 	lost     float64       // tokens that were not added because the bucket was full, since TakeLost
 
 	slotted bool    // tokens are slots
 	slots   []Slots // that can still be used
+	kept    float64 // tokens from before the slots; 0 after a slot was used
 
 	unpaced bool              // nobody waits for tokens
 	limits  *announced.Ledger // what callers wait for, too; nil: nothing
@@ -61,7 +63,7 @@ const (
 
 // New returns a bucket that is full at start. rate is in tokens per second.
 func New(start time.Time, rate, capacity float64) *Bucket {
-	return &Bucket{start: start, rate: rate, capacity: capacity, tokens: capacity}
+	return &Bucket{start: start, rate: rate, capacity: capacity, tokens: capacity, used: -clockEnd}
 }
 
 // Now returns the time since the start, at most 146 years, on the monotonic clock.
@@ -114,6 +116,16 @@ func (b *Bucket) Put(n float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.put(b.Now(), n)
+}
+
+// SetTokens replaces the tokens by n, at most the capacity.
+func (b *Bucket) SetTokens(n float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.Now()
+	b.advance(now)
+	b.tokens = 0
+	b.put(now, n)
 }
 
 // SetRate changes the rate and the capacity at the time now. Tokens up to then are
@@ -186,8 +198,9 @@ func (b *Bucket) take(now time.Duration, n float64, req announced.Request) (sent
 // spend takes n tokens, of which rounding may have lost a part.
 // spend requires that b.mu is held.
 func (b *Bucket) spend(now time.Duration, n float64) {
-	b.tokens = max(b.tokens-n, 0)
+	b.tokens, b.used = max(b.tokens-n, 0), now
 	if b.slotted {
+		b.kept = 0
 		b.dropSlots(now, int(n))
 	}
 }

@@ -317,7 +317,7 @@ func TestSlots(t *testing.T) {
 		}
 		<-done
 		<-done
-		b.ClearSlots()
+		b.ClearSlots(0)
 		<-done
 		if took != [3]time.Duration{200 * ms, 250 * ms, 260 * ms} {
 			t.Errorf("they came after %v", took)
@@ -417,7 +417,7 @@ func TestLimitOfAWaitForALedger(t *testing.T) {
 		if took, err := wait(soon, 0); took != 0 || !errors.As(err, &tooLong) {
 			t.Errorf("a response would come after the deadline: %v, %v", took, err)
 		}
-		time.AfterFunc(5*time.Second, func() { says(b.Now(), 50*time.Second) })
+		time.AfterFunc(5*time.Second, func() { says(b.Now(), 14*time.Second) })
 		took, err := wait(t.Context(), 12*time.Second)
 		if took < 12*time.Second || took > 13*time.Second || !errors.As(err, &tooLong) {
 			t.Errorf("%v, %v", took, err)
@@ -437,12 +437,12 @@ func TestRoutesThatChangeInLine(t *testing.T) {
 		b := newAnnouncing(0, 0, false)
 		ahead, _ := b.TakeNow(1, path("/b"))
 		sent, _ := b.TakeNow(1, path("/a"))
-		b.hear(sent, announced.Limit{Name: "a", Quota: 100, Reset: time.Minute})
+		b.hear(sent, announced.Limit{Name: "a", Quota: 100, Reset: 14 * time.Second})
 		var line []*waiter
 		for _, p := range []string{"/a", "/b", "/c", "/b"} {
 			line = append(line, mustJoinFor(t, b.Bucket, 1, path(p)))
 		}
-		if n, wait := b.Line(1); n != 4 || wait < time.Minute {
+		if n, wait := b.Line(1); n != 4 || wait < 14*time.Second {
 			t.Errorf("%d wait, and a new caller %v", n, wait)
 		}
 		b.hear(ahead, announced.Limit{Name: "b", Quota: 100, Remaining: 90, Reset: time.Minute})

@@ -21,7 +21,9 @@ func (b *Bucket) AddSlots(s Slots) {
 	defer b.mu.Unlock()
 	now := b.Now()
 	b.advance(now)
-	b.slotted = true
+	if !b.slotted {
+		b.kept, b.slotted = b.tokens, true
+	}
 	if s.N > 0 {
 		b.slots = append(b.slots, s)
 	}
@@ -29,16 +31,19 @@ func (b *Bucket) AddSlots(s Slots) {
 	b.serve(now)
 }
 
-// ClearSlots makes callers wait for tokens again. The bucket is then empty.
-func (b *Bucket) ClearSlots() {
+// ClearSlots makes callers wait for tokens again. The bucket has the tokens that it
+// had before the slots, unless one was used, and at least those of the time since
+// the last use, but of them at most first.
+func (b *Bucket) ClearSlots(first float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	now := b.Now()
+	b.advance(now)
 	if b.slotted {
-		now := b.Now()
-		b.advance(now)
-		b.slotted, b.slots, b.tokens = false, nil, 0
-		b.serve(now)
+		b.slotted, b.slots, b.tokens = false, nil, b.kept
 	}
+	b.tokens = min(max(b.tokens, min((now-b.used).Seconds()*b.rate, first)), b.capacity)
+	b.serve(now)
 }
 
 // Ahead returns how many slots can still be used, if callers wait for them.

@@ -9,15 +9,19 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/awssdk"
+	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/interop/internal/kit"
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/feature/s3/manager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
@@ -166,5 +170,70 @@ func TestRetryerS3(t *testing.T) {
 				wantTokens(t, r, "S3 us-east-1", 500)
 			})
 		}
+	}
+}
+
+// What S3 sends with a 200 is retried as the SDK's own retryer does. A GET of an
+// object is the caller's data.
+func TestS3ErrorsIn200(t *testing.T) {
+	bucket, key := aws.String(s3Bucket), aws.String("key")
+	type operation func(context.Context, *s3.Client) error
+	operations := map[string]operation{
+		"CopyObject": func(ctx context.Context, c *s3.Client) error {
+			_, err := c.CopyObject(ctx, &s3.CopyObjectInput{Bucket: bucket, Key: key, CopySource: aws.String("a/b")})
+			return err
+		},
+		"CompleteMultipartUpload": func(ctx context.Context, c *s3.Client) error {
+			_, err := c.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: bucket, Key: key, UploadId: key})
+			return err
+		},
+		"DeleteObjects": func(ctx context.Context, c *s3.Client) error {
+			objects := []types.ObjectIdentifier{{Key: key}}
+			_, err := c.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: bucket, Delete: &types.Delete{Objects: objects}})
+			return err
+		},
+		"ListObjectsV2": func(ctx context.Context, c *s3.Client) error {
+			_, err := c.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: bucket})
+			return err
+		},
+		"GetBucketAcl": func(ctx context.Context, c *s3.Client) error {
+			_, err := c.GetBucketAcl(ctx, &s3.GetBucketAclInput{Bucket: bucket})
+			return err
+		},
+		"GetObject": func(ctx context.Context, c *s3.Client) error {
+			_, err := c.GetObject(ctx, &s3.GetObjectInput{Bucket: bucket, Key: key})
+			return err
+		},
+	}
+	retried := 0
+	for name, call := range operations {
+		for _, body := range []string{
+			"", "<Result/>", "<Result><Error><Code>InternalError</Code></Error></Result>", "<Errors><Code>a</Code></Errors>",
+			"<Error><Code>SlowDown</Code></Error>", "<Error><Code>InternalError</Code></Error>",
+			"<?xml version='1.0'?>\n\n<Error><Code>AccessDenied</Code></Error>", "<Error><Code>Unknown</Code></Error>",
+			"<Error><Message>no code</Message></Error>", "<Error><Code></Code></Error>", "<Error/>",
+			"<!-- a comment --><Error><Code>Unk", "<Error>",
+		} {
+			sent := 0
+			base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+				sent++
+				return httpfake.Response(req, http.StatusOK, io.NopCloser(strings.NewReader(body))), nil
+			})
+			standard := retry.NewStandard(func(o *retry.StandardOptions) {
+				o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
+			})
+			errOf := call(t.Context(), newS3("h", base, standard))
+			want := sent
+			sent = 0
+			none := awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return 0 })
+			_ = call(t.Context(), newS3("h", &awsretry.Transport{Base: base, Backoff: none}, aws.NopRetryer{}))
+			if sent != want {
+				t.Errorf("%s, %q: sent %d times, by the SDK %d times: %v", name, body, sent, want, errOf)
+			}
+			retried += want - 1
+		}
+	}
+	if retried == 0 {
+		t.Error("the SDK made no retry")
 	}
 }

@@ -23,7 +23,8 @@ type Request struct {
 	Unused float64 `json:"unused"` // send tokens of the last grant
 
 	MaxRate float64 `json:"maxRate"` // of all processes; 0 means no limit
-	Alone   bool    `json:"alone"`   // the process sends without a lease
+	Ends    float64 `json:"ends"`    // when the process's lease ends, on the store's clock
+	Away    float64 `json:"away"`    // time that a reply takes
 	Since   float64 `json:"since"`   // time since the last renewal; at most a lease
 
 	Capacity int     `json:"capacity"` // of the retry token bucket of a process alone
@@ -93,6 +94,9 @@ type Reply struct {
 	Slots float64 `json:"slots"` // how many are granted to this process
 	At    float64 `json:"at"`    // the time until the first one
 	Every float64 `json:"every"` // the time between two
+
+	MaxRate float64 `json:"maxRate"` // the lowest one of all processes
+	Opens   float64 `json:"opens"`   // time until slots are granted; the process has no new lease until then
 
 	Tokens float64 `json:"tokens"` // retry tokens that are granted to this process
 	Left   float64 `json:"left"`   // retry tokens in the store

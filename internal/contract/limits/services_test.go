@@ -391,3 +391,12 @@ func everyThird(third, others func(*answer)) func(*answer) {
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// anthropic announces the tokens, rounded to thousands, and when their bucket is full.
+func anthropic(a *answer) {
+	q := a.quotas[1]
+	a.set("Anthropic-RateLimit-Output-Tokens-Limit", q.size())
+	a.set("Anthropic-RateLimit-Output-Tokens-Remaining", 1000*math.Round(q.left(a.now)/1000))
+	a.header.Set("Anthropic-RateLimit-Output-Tokens-Reset", a.now.Add(q.reset(a.now)).UTC().Format(time.RFC3339))
+	a.header.Set("Date", a.now.UTC().Format(http.TimeFormat))
+}

@@ -16,6 +16,7 @@ import (
 	"example.com/awsretry/awssdk"
 	"example.com/awsretry/delivery"
 	"example.com/awsretry/deliveryqueue"
+	"example.com/awsretry/deliveryqueue/webhook"
 	"example.com/awsretry/fleet"
 	"example.com/awsretry/otelretry"
 	"example.com/awsretry/retryablehttp"
@@ -124,7 +125,8 @@ func TestWebhooks(t *testing.T) {
 		stop()
 	}))
 	defer endpoint.Close()
-	queue, err := deliveryqueue.Open(ctx, filepath.Join(t.TempDir(), "deliveries.db"), deliveryqueue.Config{})
+	queue, err := deliveryqueue.Open(ctx, filepath.Join(t.TempDir(), "deliveries.db"),
+		deliveryqueue.Config{Base: webhook.PublicOnly(webhook.Loopback()...)})
 	if err != nil {
 		t.Fatal(err)
 	}

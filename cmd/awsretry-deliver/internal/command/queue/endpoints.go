@@ -88,16 +88,30 @@ type endpointEntry struct {
 	Disabled *time.Time `json:"disabled,omitempty"`
 	Paused   *time.Time `json:"paused,omitempty"`
 	Next     *time.Time `json:"next,omitempty"`
+
+	PerSecond int `json:"per_second,omitempty"`
 }
 
 func newEndpointEntry(e deliveryqueue.Endpoint) endpointEntry {
 	return endpointEntry{
 		e.URL, e.Waiting, e.Running, e.Dead, utc(e.Oldest), utc(e.Failing), utc(e.Disabled), utc(e.Paused), utc(e.Next),
+		e.PerSecond,
 	}
 }
 
-// setPaused returns a function that pauses or resumes an endpoint.
-func setPaused(
+// throttle limits the attempts at an endpoint.
+func (c *command) throttle(ctx context.Context, args []string) error {
+	n, done := c.perSecond.Value, "no limit"
+	if n > 0 {
+		done = fmt.Sprintf("%s per second", printer.Plural(n, "attempt", ""))
+	}
+	return setEndpoint(func(q *deliveryqueue.Queue, ctx context.Context, endpoint string) error {
+		return q.SetThrottle(ctx, endpoint, n)
+	}, done)(c, ctx, args)
+}
+
+// setEndpoint returns a function that changes an endpoint.
+func setEndpoint(
 	set func(*deliveryqueue.Queue, context.Context, string) error, done string,
 ) func(*command, context.Context, []string) error {
 	return func(c *command, ctx context.Context, args []string) error {

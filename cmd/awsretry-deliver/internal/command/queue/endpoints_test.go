@@ -42,7 +42,7 @@ func TestEndpoints(t *testing.T) {
 	if e := entry(); e.Waiting != 0 || e.Dead != 1 || e.Paused != nil || e.Failing == nil || e.Disabled != nil {
 		t.Errorf("%+v", e)
 	}
-	if out := succeed(t, db, "list", "1"); !strings.Contains(out, "  404  ") || !strings.Contains(out, "  no such hook\n") {
+	if out := succeed(t, db, "list", "1"); !strings.Contains(out, "  400  ") || !strings.Contains(out, "  no such hook\n") {
 		t.Errorf("list 1 prints\n%s", out)
 	}
 	print("✓ 1 delivery canceled\n", "cancel", "--endpoint", h.URL)
@@ -51,6 +51,18 @@ func TestEndpoints(t *testing.T) {
 	}
 	succeed(t, db, "resume", h.URL)
 	print("No endpoints in "+db+"\n", "endpoints")
+	if got := run(t, clitest.Shell{}, db, "resume", h.URL); got.Status != cli.Failure || !strings.Contains(got.Err, "not paused") {
+		t.Errorf("%+v", got)
+	}
+	print("✓ "+h.URL+": 5 attempts per second\n", "throttle", "--per-second", "5", h.URL)
+	if e := entry(); e.PerSecond != 5 {
+		t.Errorf("%+v", e)
+	}
+	print("✓ "+h.URL+": no limit\n", "throttle", h.URL)
+	succeed(t, db, "enqueue", "--endpoint", "a customer", h.URL)
+	if out := succeed(t, db, "list", "--endpoint", "a customer"); !strings.Contains(out, h.URL) {
+		t.Errorf("list prints\n%s", out)
+	}
 }
 
 // A disabled endpoint causes a warning.

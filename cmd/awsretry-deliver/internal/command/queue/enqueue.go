@@ -32,7 +32,7 @@ func (c *command) enqueue(ctx context.Context, args []string) error {
 	if err := c.checkKey(); err != nil {
 		return err
 	}
-	options := deliveryqueue.Options{IdempotencyKey: c.key.Value}
+	options := deliveryqueue.Options{Endpoint: c.endpoint.Value, IdempotencyKey: c.key.Value, Once: c.once, Tags: c.filter.tags}
 	if c.policy.Value != "" {
 		if c.policy.Value == "-" && c.request.Data != nil && *c.request.Data == "@-" {
 			return errors.New("--policy and --data are both to be read from standard input; only one of them can be")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -160,6 +161,7 @@ type entry struct {
 	Method         string     `json:"method"`
 	URL            string     `json:"url"`
 	IdempotencyKey string     `json:"idempotency_key"`
+	Tags           []string   `json:"tags,omitempty"`
 	Enqueued       time.Time  `json:"enqueued"`
 	Next           *time.Time `json:"next,omitempty"`
 	Ended          *time.Time `json:"ended,omitempty"`
@@ -181,7 +183,7 @@ type result struct {
 
 func newEntry(d deliveryqueue.Delivery) entry {
 	e := entry{
-		d.ID, string(d.State), d.Method, d.URL, d.IdempotencyKey, d.Enqueued.UTC(), utc(d.Next), utc(d.Ended),
+		d.ID, string(d.State), d.Method, d.URL, d.IdempotencyKey, d.Tags, d.Enqueued.UTC(), utc(d.Next), utc(d.Ended),
 		d.Attempts, d.Status, d.Err, d.Reason, nil,
 	}
 	for _, r := range d.Last {
@@ -210,6 +212,29 @@ func (c *command) listError(ctx context.Context, err error) error {
 		return err
 	}
 	return c.storeError(err)
+}
+
+// body prints the body of a delivery.
+func (c *command) body(ctx context.Context, args []string) error {
+	ids, err := parseIDs(args)
+	if err != nil {
+		return err
+	}
+	return c.inStore(ctx, func(q *deliveryqueue.Queue) error {
+		req, err := q.Request(ctx, ids[0])
+		switch {
+		case errors.Is(err, deliveryqueue.ErrNotFound):
+			c.fault(ids[0], "there is no such delivery")
+			return unlessFaults(nil, 1)
+		case err != nil:
+			return c.listError(ctx, err)
+		case req.Body == nil:
+			return nil
+		}
+		defer req.Body.Close()
+		_, err = io.Copy(c.Out, req.Body)
+		return cli.Failed(err)
+	})
 }
 
 // stats prints how many deliveries there are in each state.

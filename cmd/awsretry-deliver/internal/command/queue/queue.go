@@ -16,7 +16,7 @@ import (
 
 // Commands are in the order in which they are used for a delivery.
 var Commands = []cli.Command{
-	newEnqueue, newWork, newList, newStats, newEndpoints, newPause, newResume, newRedrive, newCancel,
+	newEnqueue, newWork, newList, newBody, newStats, newEndpoints, newPause, newResume, newThrottle, newRedrive, newCancel,
 }
 
 // A command has the flags of all commands. Each command uses a part of them.
@@ -33,6 +33,10 @@ type command struct {
 	dryRun  bool
 	until   cli.Period // a new deadline of what is redriven, from now on
 	private bool       // private addresses are allowed
+	once    bool
+
+	endpoint  cli.Word
+	perSecond cli.Number
 }
 
 // define completes cmd with its flags, those of flags in a group with the
@@ -82,6 +86,11 @@ that is durable. All its attempts have the same Idempotency-Key.`,
 		set.Var(&c.policy, "policy",
 			"deliver by this policy, of a subscription or a topic (-: standard input; default: 3 retries, 20s apart)")
 		set.Var(&c.key, "key", "the Idempotency-Key of all attempts (default that of --header, or a random one)")
+		set.BoolVar(&c.once, "once", false,
+			"with a key: if a delivery with that key to that URL was stored with --once, print its number and store nothing")
+		tagFlag(set, &c.filter.tags, "list finds the delivery by this tag, which is not secret; repeat it for several")
+		c.endpoint.Kind = "NAME"
+		set.Var(&c.endpoint, "endpoint", "throttle, pause and disable it with all deliveries of this name (default its scheme and host)")
 		set.BoolVar(&c.private, "allow-private", false, "accept a URL with an address that is not public; work needs the flag too")
 		c.request.Register(set, "default POST")
 	}, (*command).enqueue)
@@ -101,7 +110,7 @@ A delivery to a private, loopback or other address that is not public becomes a 
 		c.work.workers = cli.Number{Least: 1, Most: 10_000}
 		c.work.perEndpoint = c.work.workers
 		set.Var(&c.work.workers, "workers", "make this many attempts at the same time (default 200)")
-		set.Var(&c.work.perEndpoint, "per-endpoint", "of these, at most this many for one endpoint (default a tenth)")
+		set.Var(&c.work.perEndpoint, "per-endpoint", "of these, at most this many for one endpoint (default an equal part)")
 		set.Var(&c.work.attemptTimeout, "attempt-timeout", "give up an attempt after this time (default 15s)")
 		set.Var(&c.work.disableAfter, "disable-after",
 			"when every attempt at an endpoint has failed for this long, try it only every 5m (default never)")
@@ -123,7 +132,7 @@ A delivery to a private, loopback or other address that is not public becomes a 
 func newList(s term.Streams) *cobra.Command {
 	cmd := define(s, &cobra.Command{
 		Use:   "list --db STORE [flags] [ID...]",
-		Short: "List deliveries, the oldest first",
+		Short: "List deliveries",
 		Long: `Lists the deliveries with the given numbers or, without numbers, all that the flags select. URLs are shown
 without their queries, which may be secret.`,
 		Example: `  awsretry-deliver list --db deliveries.db --state dead`,
@@ -131,10 +140,21 @@ without their queries, which may be secret.`,
 	}, "Which, and how", func(c *command, set *pflag.FlagSet) {
 		c.filter.stateFlag(set, states...)
 		c.filter.register(set)
+		c.filter.orderFlags(set)
 		c.jsonFlag(set)
 	}, (*command).list)
 	cli.DescribeExit(cmd, cli.Failure, "an error, or a number that no delivery has")
 	return cmd
+}
+
+func newBody(s term.Streams) *cobra.Command {
+	return define(s, &cobra.Command{
+		Use:     "body --db STORE ID",
+		Short:   "Print the body of a delivery",
+		Long:    `Prints the body of the delivery with the given number, as it is sent. It may be secret.`,
+		Example: `  awsretry-deliver body --db deliveries.db 17 > body.json`,
+		Args:    cli.Exactly("ID"),
+	}, "", nil, (*command).body)
 }
 
 func newStats(s term.Streams) *cobra.Command {
@@ -150,18 +170,23 @@ func newStats(s term.Streams) *cobra.Command {
 func newRedrive(s term.Streams) *cobra.Command {
 	cmd := define(s, &cobra.Command{
 		Use:   "redrive --db STORE [flags] [ID...]",
-		Short: "Have dead letters delivered again, from the beginning of their policies",
+		Short: "Have dead letters delivered again, or other deliveries",
 		Long: `Has the dead letters with the given numbers delivered again or, without numbers, all that the flags select.
-Their policies begin again. Those whose deadlines have passed stay dead, unless they get another.`,
-		Example: `  awsretry-deliver redrive --db deliveries.db --endpoint https://example.com`,
-		Args:    cobra.ArbitraryArgs,
+Their policies begin again. Those whose deadlines have passed stay dead, unless they get another.
+
+With --state delivered or canceled, it does so with these. With --state waiting, the next attempt is due
+now, and the policy continues.`,
+		Example: `  awsretry-deliver redrive --db deliveries.db --endpoint https://example.com
+  awsretry-deliver redrive --db deliveries.db --state delivered 17`,
+		Args: cobra.ArbitraryArgs,
 	}, "Which, and how", func(c *command, set *pflag.FlagSet) {
+		c.filter.stateFlag(set, "dead", "delivered", "canceled", "waiting")
 		c.filter.register(set)
 		set.Var(&c.until, "deadline", "give them this deadline, from now on (default their own)")
 		set.BoolVar(&c.dryRun, "dry-run", false, "list what would be delivered again, and change nothing")
 		c.jsonFlag(set)
 	}, (*command).redrive)
-	cli.DescribeExit(cmd, cli.Failure, "an error, a number that is not of a dead letter, or a deadline that has passed")
+	cli.DescribeExit(cmd, cli.Failure, "an error, a number of no such delivery, or a deadline that has passed")
 	return cmd
 }
 
@@ -198,20 +223,34 @@ func newPause(s term.Streams) *cobra.Command {
 	return define(s, &cobra.Command{
 		Use:   "pause --db STORE URL",
 		Short: "Make the deliveries to an endpoint wait",
-		Long: `Makes the deliveries to the endpoint, a scheme and a host, wait until resume, in all processes that work the
+		Long: `Makes the deliveries to the endpoint, a scheme and a host or a name, wait until resume, in all processes that work the
 store. Attempts in progress end as usual.`,
 		Example: `  awsretry-deliver pause --db deliveries.db https://example.com`,
 		Args:    cli.Exactly("URL"),
-	}, "", nil, setPaused((*deliveryqueue.Queue).Pause, "paused"))
+	}, "", nil, setEndpoint((*deliveryqueue.Queue).Pause, "paused"))
 }
 
 func newResume(s term.Streams) *cobra.Command {
 	return define(s, &cobra.Command{
 		Use:   "resume --db STORE URL",
 		Short: "Go on with the deliveries to an endpoint that is paused or disabled",
-		Long: `Goes on with the deliveries to the endpoint, a scheme and a host, that was paused, or that was disabled because
+		Long: `Goes on with the deliveries to the endpoint, a scheme and a host or a name, that was paused, or that was disabled because
 all attempts failed. It also ends the wait for a Retry-After.`,
 		Example: `  awsretry-deliver resume --db deliveries.db https://example.com`,
 		Args:    cli.Exactly("URL"),
-	}, "", nil, setPaused((*deliveryqueue.Queue).Resume, "resumed"))
+	}, "", nil, setEndpoint((*deliveryqueue.Queue).Resume, "resumed"))
+}
+
+func newThrottle(s term.Streams) *cobra.Command {
+	return define(s, &cobra.Command{
+		Use:   "throttle --db STORE [flags] URL",
+		Short: "Limit the attempts at an endpoint",
+		Long: `Limits the attempts at the endpoint, a scheme and a host or a name, in all processes that work the store, also of
+deliveries that wait. The throttles of policies no longer apply to it, until throttle without --per-second.`,
+		Example: `  awsretry-deliver throttle --db deliveries.db --per-second 5 https://hooks.test`,
+		Args:    cli.Exactly("URL"),
+	}, "Rate", func(c *command, set *pflag.FlagSet) {
+		c.perSecond = cli.Number{Least: 1, Most: 1_000_000}
+		set.Var(&c.perSecond, "per-second", "this many attempts a second (default no limit)")
+	}, (*command).throttle)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -72,7 +73,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.requests, h.bodies = append(h.requests, r), append(h.bodies, string(body))
 	switch r.URL.Path {
 	case "/gone":
-		w.WriteHeader(404)
+		w.WriteHeader(400)
 		io.WriteString(w, "no such hook\n")
 	case "/broken":
 		w.WriteHeader(503)
@@ -161,4 +162,55 @@ func decoded[T any](t *testing.T, lines string) []T {
 		all = append(all, value)
 	}
 	return all
+}
+
+// A delivery is stored once by its key, found by its tags, read, and sent again.
+func TestFoundAndSentAgain(t *testing.T) {
+	t.Parallel()
+	h, db := newHook(t), newDB(t)
+	var stored []int64
+	for i, tag := range []string{"customer:17", "customer:18", "customer:17"} {
+		key := fmt.Sprintf("key-%d", i+1)
+		args := []string{"enqueue", "--once", "--key", key, "--tag", tag, "--tag", "all", "-d", "body " + key, h.URL + "/ok"}
+		first := decoded[int64](t, succeed(t, db, args...))[0]
+		if again := decoded[int64](t, succeed(t, db, args...))[0]; again != first {
+			t.Errorf("the numbers are %d and %d", first, again)
+		}
+		stored = append(stored, first)
+	}
+	second := fmt.Sprint(stored[1])
+	ids := func(args ...string) (all []int64) {
+		for _, e := range entries(t, db, args...) {
+			all = append(all, e.ID)
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		args string
+		want []int64
+	}{
+		{"--tag customer:17 --tag all", []int64{stored[0], stored[2]}},
+		{"--key key-2", []int64{stored[1]}},
+		{"--newest --limit 2", []int64{stored[2], stored[1]}},
+		{"--newest --limit 2 --after " + second, []int64{stored[0]}},
+	} {
+		if got := ids(strings.Fields(tt.args)...); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.args, got, tt.want)
+		}
+	}
+	if e := entries(t, db, second)[0]; !slices.Equal(e.Tags, []string{"customer:18", "all"}) {
+		t.Errorf("%+v", e)
+	}
+	if out := succeed(t, db, "body", second); out != "body key-2" {
+		t.Errorf("its body is %q", out)
+	}
+	run(t, clitest.Shell{}, db, "body", "99").Check(t, cli.Failure, "", "99: there is no such delivery\n")
+	succeed(t, db, "work", "--until-empty")
+	if out := succeed(t, db, "redrive", "--state", "delivered", "--tag", "customer:17"); out != "✓ 2 deliveries will be delivered again\n" {
+		t.Errorf("it prints %s", out)
+	}
+	succeed(t, db, "work", "--until-empty")
+	if len(h.requests) != 5 {
+		t.Errorf("%d requests", len(h.requests))
+	}
 }

@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -13,18 +15,23 @@ import (
 	"example.com/awsretry/deliveryqueue"
 )
 
-// redrive makes the dead letters that the flags select wait for delivery again.
+// redrive makes what the flags select, by default dead letters, wait for delivery
+// again.
 func (c *command) redrive(ctx context.Context, args []string) error {
 	filter, err := c.filter.filter(args, time.Now())
 	if err != nil {
 		return err
 	}
+	filter.State = cmp.Or(filter.State, deliveryqueue.Dead)
+	one, many := "dead letter", ""
+	if filter.State != deliveryqueue.Dead {
+		one, many = "delivery", "deliveries"
+	}
 	return c.inStore(ctx, func(q *deliveryqueue.Queue) error {
-		faults, err := c.checkIDs(ctx, q, filter.IDs, deliveryqueue.Dead)
+		faults, err := c.checkIDs(ctx, q, filter.IDs, filter.State)
 		if err != nil {
 			return err
 		}
-		filter.State = deliveryqueue.Dead
 		if c.dryRun {
 			l := c.newListing(ctx)
 			if err := l.printAll(ctx, q, filter); err != nil {
@@ -42,12 +49,12 @@ func (c *command) redrive(ctx context.Context, args []string) error {
 		if passed := (*deliveryqueue.DeadlinePassedError)(nil); errors.As(err, &passed) {
 			refused = passed.N
 			faults++
-			c.Fault(printer.Plural(refused, "dead letter", "") +
+			c.Fault(printer.Plural(refused, one, many) +
 				" not delivered again: the deadline has passed, and --deadline gives another")
 		} else if err != nil {
 			return c.listError(ctx, err)
 		}
-		text := printer.Plural(n, "dead letter", "") + " will be delivered again"
+		text := printer.Plural(n, one, many) + " will be delivered again"
 		if !c.json {
 			return unlessFaults(c.done(text), faults)
 		}
@@ -112,7 +119,7 @@ func (c *command) cancel(ctx context.Context, args []string) error {
 	}
 	ids, flags := filter.IDs, filter
 	flags.IDs = nil
-	selects := flags.State != "" || flags.Endpoint != "" || !flags.Before.IsZero() || flags.Limit > 0
+	selects := !reflect.ValueOf(flags).IsZero()
 	switch {
 	case len(ids) > 0 && (selects || c.dryRun):
 		return errors.New("ID and flags exclude each other; give the numbers alone")

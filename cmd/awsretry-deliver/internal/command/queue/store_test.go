@@ -24,7 +24,7 @@ func TestStoreCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	db := newDB(t)
 	succeed(t, db, "enqueue", "http://127.0.0.1:1/")
-	execute(t, db, "INSERT INTO deliveryqueue_schema (version) VALUES (99)")
+	execute(t, db, "INSERT INTO deliveryqueue_schema (version, minimum) VALUES (99, 98)")
 	clitest.Shell{}.Transcript(t, "newer.txt", map[string]string{"DB": db}, Commands...)
 }
 

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -24,7 +26,7 @@ type workFlags struct {
 
 // The defaults of package deliveryqueue, which the report names.
 const (
-	defaultWorkers        = 10
+	defaultWorkers        = 200
 	defaultAttemptTimeout = 15 * time.Second
 	defaultStop           = 5 * time.Second // in addition to the time of an attempt
 )
@@ -83,8 +85,8 @@ func (c *command) runWork(ctx context.Context, _ []string) error {
 	config := c.work.config()
 	report := newReport(c, config, stop)
 	config.Observe, config.Logger = report.attempt, report.logger()
-	if !c.private {
-		config.Base = webhook.PublicOnly()
+	if c.private {
+		config.Base = everywhere()
 	}
 	q, err := c.open(ctx, false, config)
 	if err != nil {
@@ -107,6 +109,14 @@ func (c *command) runWork(ctx context.Context, _ []string) error {
 	others.Wait()
 	after, countErr := c.left(ctx, q)
 	return report.end(context.Cause(ctx), before, after, errors.Join(err, countErr))
+}
+
+// everywhere returns a transport that connects to any address, or to the proxy of the
+// environment.
+func everywhere() *http.Transport {
+	t := webhook.PublicOnly(netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0))
+	t.Proxy = http.ProxyFromEnvironment
+	return t
 }
 
 // left counts the deliveries after the work. It returns nil if that fails.

@@ -42,7 +42,7 @@ func TestWork(t *testing.T) {
 		"  POST    200            1      TIME  delivered           " + h.URL + "/ok\n",
 		"  POST    503            1      TIME  retry in 0s         " + h.URL + "/flaky\n",
 		"  POST    200            2      TIME  delivered           " + h.URL + "/flaky\n",
-		"  POST    404            1      TIME  dead: permanent     " + h.URL + "/gone\n",
+		"  POST    400            1      TIME  dead: permanent     " + h.URL + "/gone\n",
 		"  POST    503            3      TIME  dead: max_attempts  " + h.URL + "/broken\n",
 		"\n✗ 2 delivered, 2 new dead letters, 3 retries; in the store: 0 waiting, 2 dead letters\n",
 	} {
