@@ -187,10 +187,10 @@ func (c *call) seeSigned(sent *http.Request) error {
 	if account == "" || account == c.account {
 		return nil
 	}
-	known := c.account != ""
+	known, first := c.account != "", c.last == nil
 	c.account = account
 	c.retryer.accounts.remember(c.operation.client, account)
-	if c.last != nil {
+	if !first {
 		return nil
 	}
 	c.loop.End()
