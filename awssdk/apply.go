@@ -49,34 +49,50 @@ func (r applied) RetryDelay(attempt int, err error) (time.Duration, error) {
 // retryID is the name of the SDK's retry loop in the middleware stack.
 const retryID = "Retry"
 
+// signingID is the name of the middleware that signs the request.
+const signingID = "Signing"
+
 // The names of our middlewares.
 const (
 	callID    = "AWSRetryCall"
 	attemptID = "AWSRetryAttempt"
+	sendID    = "AWSRetrySend"
 )
 
-// addMiddlewares adds a middleware around the SDK's retry loop and another one
-// around each attempt, which corrects the header. They replace those of another
-// Retryer. A stack without the loop, such as that of a presigned request, stays
+// addMiddlewares adds a middleware around the SDK's retry loop, another one
+// around each attempt, which corrects the header, and one that sees the signed
+// request. They replace those of another Retryer. A stack without the loop, such as that of a presigned request, stays
 // as it is.
 func (r *Retryer) addMiddlewares(stack *middleware.Stack) error {
 	steps := stack.Finalize
 	if _, ok := steps.Get(retryID); !ok {
 		return nil
 	}
-	for _, id := range []string{callID, attemptID} {
+	for _, id := range []string{callID, attemptID, sendID} {
 		if _, ok := steps.Get(id); ok {
 			if _, err := steps.Remove(id); err != nil {
 				return fmt.Errorf("awssdk: %w", err)
 			}
 		}
 	}
-	around := middleware.FinalizeMiddlewareFunc(callID, r.handleCall)
+	o := &operation{name: stack.ID(), client: clientOf(stack), endpoint: baseEndpoint(stack)}
+	around := middleware.FinalizeMiddlewareFunc(callID, func(
+		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
+	) (middleware.FinalizeOutput, middleware.Metadata, error) {
+		return r.handleCall(ctx, o, in, next)
+	})
 	if err := steps.Insert(around, retryID, middleware.Before); err != nil {
 		return fmt.Errorf("awssdk: %w", err)
 	}
 	inside := middleware.FinalizeMiddlewareFunc(attemptID, handleAttempt)
 	if err := steps.Insert(inside, retryID, middleware.After); err != nil {
+		return fmt.Errorf("awssdk: %w", err)
+	}
+	after := attemptID
+	if _, ok := steps.Get(signingID); ok {
+		after = signingID
+	}
+	if err := steps.Insert(middleware.FinalizeMiddlewareFunc(sendID, o.handleSend), after, middleware.After); err != nil {
 		return fmt.Errorf("awssdk: %w", err)
 	}
 	return nil

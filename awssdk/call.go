@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"example.com/awsretry"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -18,9 +19,15 @@ import (
 // goroutine of the SDK's retry loop uses it.
 type call struct {
 	retryer   *Retryer
+	operation *operation
+	account   string // see signer; "" if it is not known
 	loop      decisions
 	described *http.Request // in the records of the attempts
+	allowed   int           // the limit of attempts of a client's own; 0: none
 	admitted  bool          // the next attempt has waited for its turn
+	signed    bool          // the attempt has got past what other operations do for it
+	refused   error         // why the attempt was not sent after that
+	stale     bool          // the attempt has waited since it was signed
 	last      *attemptError // the last attempt that failed; nil before the first one
 }
 
@@ -37,15 +44,13 @@ func withCall(ctx context.Context, c *call) context.Context {
 }
 
 // handleCall makes the call of an operation.
-func (r *Retryer) handleCall(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
+func (r *Retryer) handleCall(ctx context.Context, o *operation, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
 	out middleware.FinalizeOutput, metadata middleware.Metadata, err error,
 ) {
-	described := describeCall(ctx, requestOf(in))
-	loop, err := r.newLoop(described, false)
-	if err != nil {
+	c := &call{retryer: r, operation: o, account: r.accounts.of(o.client)}
+	if c.loop, c.described, err = r.begin(ctx, o, c.account, requestOf(in), false); err != nil {
 		return out, metadata, refusedFirst(err)
 	}
-	c := &call{retryer: r, loop: loop, described: described}
 	defer c.end()
 	out, metadata, err = next.HandleFinalize(withCall(ctx, c), in)
 	if c.last != nil {
@@ -111,19 +116,32 @@ func handleAttempt(ctx context.Context, in middleware.FinalizeInput, next middle
 		return next.HandleFinalize(ctx, in)
 	}
 	c.admitted = false
-	sent := requestOf(in)
-	c.limitAttempts(sent)
-	// Calls within the attempt, such as those for credentials, are other calls.
-	out, metadata, err = next.HandleFinalize(withCall(ctx, nil), in)
-	if c.last == nil && sent != nil && sent.URL != nil {
+	c.limitAttempts(requestOf(in))
+	fresh := in
+	if c.account == "" && c.last == nil {
+		fresh.Request = smithyhttp.RequestCloner(in.Request)
+	}
+	out, metadata, err = c.runAttempt(ctx, in, next)
+	if c.stale { // the credentials may have expired
+		in = fresh
+		if req, ok := in.Request.(*smithyhttp.Request); ok && req.IsStreamSeekable() {
+			if err := req.RewindStream(); err != nil {
+				return out, metadata, fmt.Errorf("awssdk: %w", err)
+			}
+		}
+		out, metadata, err = c.runAttempt(ctx, in, next)
+	}
+	if c.refused != nil {
+		return out, metadata, c.refused
+	}
+	if sent := requestOf(in); c.last == nil && sent != nil && sent.URL != nil {
 		*c.described.URL = *sent.URL // the endpoint is known now
 	}
 	var resp *http.Response
 	if raw, ok := awsmiddleware.GetRawResponse(metadata).(*smithyhttp.Response); ok {
 		resp = raw.Response
 	}
-	class := classify(c.loop, resp, err)
-	c.loop.Settle()
+	class := settle(c.loop, resp, err, nested(err) || !c.signed)
 	if err == nil {
 		return out, metadata, nil
 	}
@@ -132,6 +150,66 @@ func handleAttempt(ctx context.Context, in middleware.FinalizeInput, next middle
 	}
 	c.fail(&attemptError{err: err, call: c, class: class, once: sentOnce(in)})
 	return out, metadata, c.last.shown
+}
+
+// runAttempt makes the attempt. Calls within it, such as those for credentials,
+// are other calls.
+func (c *call) runAttempt(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
+	middleware.FinalizeOutput, middleware.Metadata, error,
+) {
+	c.signed, c.stale = false, false
+	within := &attempt{c, c.operation, awsmiddleware.GetServiceID(ctx), awsmiddleware.GetOperationName(ctx)}
+	return next.HandleFinalize(context.WithValue(withCall(ctx, nil), attemptKey{}, within), in)
+}
+
+// handleSend sees the signed request of an attempt.
+func (o *operation) handleSend(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (
+	out middleware.FinalizeOutput, metadata middleware.Metadata, err error,
+) {
+	if a := outerAttempt(ctx); a != nil && a.stack == o {
+		if err := a.call.seeSigned(requestOf(in)); err != nil {
+			return out, metadata, err
+		}
+	}
+	return next.HandleFinalize(ctx, in)
+}
+
+// longestSigned is how long a signed request may wait before it is signed anew.
+const longestSigned = time.Second
+
+var errStale = errors.New("awssdk: the signature is too old")
+
+// seeSigned finds out the account of the request. If it is another one than was
+// known when the call began, the first attempt waits again, in its partition.
+func (c *call) seeSigned(sent *http.Request) error {
+	c.signed = true
+	account := signer(sent)
+	if account == "" || account == c.account {
+		return nil
+	}
+	known, first := c.account != "", c.last == nil
+	c.account = account
+	c.retryer.accounts.remember(c.operation.client, account)
+	if !first {
+		return nil
+	}
+	c.loop.End()
+	loop, described, err := c.retryer.begin(c.described.Context(), c.operation, account, c.described, false)
+	if err != nil {
+		c.refused = refusedFirst(err)
+		return c.refused
+	}
+	c.loop, c.described = loop, described
+	loop.LimitAttempts(c.allowed)
+	start := time.Now()
+	if c.refused = c.wait(); c.refused != nil {
+		return c.refused
+	}
+	c.admitted = false
+	if c.stale = !known && time.Since(start) > longestSigned; c.stale {
+		return errStale
+	}
+	return nil
 }
 
 // sentOnce reports whether the request has a body that cannot be sent again.
@@ -154,11 +232,10 @@ func (c *call) limitAttempts(sent *http.Request) {
 	if !ok || err != nil {
 		return
 	}
-	allowed := 0
 	if n != unlimited {
-		allowed = n
+		c.allowed = n
 	}
-	text := before + "max=" + strconv.Itoa(min(n, c.loop.LimitAttempts(allowed)))
+	text := before + "max=" + strconv.Itoa(min(n, c.loop.LimitAttempts(c.allowed)))
 	if more {
 		text += ";" + after
 	}

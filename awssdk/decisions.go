@@ -28,7 +28,3 @@ func newLoop(t *awsretry.Transport, req *http.Request, detached bool) (decisions
 	}
 	return loop, nil
 }
-
-func (r *Retryer) newLoop(req *http.Request, detached bool) (decisions, error) {
-	return newLoop(r.transport, req, detached)
-}

@@ -17,10 +17,11 @@ import (
 
 	"example.com/awsretry"
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/metrics"
 )
 
@@ -46,6 +47,8 @@ func TestDifferential(t *testing.T) {
 	original := sdkRandom
 	sdkRandom = ones{}
 	t.Cleanup(func() { sdkRandom = original })
+	var seen counts
+	defer func() { t.Logf("equal: %+v", seen) }()
 	for seed := range uint64(40) {
 		script := newScript(rand.New(rand.NewPCG(seed, 0)))
 		for _, tt := range []struct {
@@ -54,17 +57,17 @@ func TestDifferential(t *testing.T) {
 			calls []scriptCall
 		}{
 			{"applied", true, script},
-			// Without Apply, DynamoDB does not have its own rules.
-			{"plain", false, slices.DeleteFunc(slices.Clone(script), func(c scriptCall) bool { return c.operation == "GetItem" })},
+			// Without Apply, DynamoDB does not have its own rules, and neither
+			// accounts nor calls within calls are known.
+			{"plain", false, slices.DeleteFunc(slices.Clone(script), func(c scriptCall) bool {
+				return c.operation == "GetItem" || c.account > 0 || len(c.inner) > 0
+			})},
 		} {
 			t.Run(fmt.Sprint(tt.name, " ", seed), func(t *testing.T) {
 				var want, got []string
 				synctest.Test(t, func(t *testing.T) { want = play(t, tt.calls, func(*aws.Config) {}) })
 				synctest.Test(t, func(t *testing.T) {
-					r, err := NewRetryer(Config{Backoff: awsretry.Exponential{Jitter: awsretry.NoJitter}})
-					if err != nil {
-						t.Fatal(err)
-					}
+					r := mustRetryer(t, Config{Revision: awsretry.Revision2026})
 					got = play(t, tt.calls, func(cfg *aws.Config) {
 						if cfg.Retryer = func() aws.Retryer { return r }; tt.apply {
 							r.Apply(cfg)
@@ -75,6 +78,7 @@ func TestDifferential(t *testing.T) {
 					if got[i] != want[i] {
 						t.Fatalf("call %d, %+v\n%s\nwant, as by the SDK,\n%s", i, tt.calls[i], got[i], want[i])
 					}
+					seen.count(tt.calls[i], want[i])
 				}
 			})
 		}
@@ -82,10 +86,27 @@ func TestDifferential(t *testing.T) {
 }
 
 // A scriptCall is a call of an operation whose service makes the steps, and
-// succeeds from then on.
+// succeeds from then on. So does what its attempts call for credentials.
 type scriptCall struct {
+	account   int
 	operation string
 	steps     []step
+	inner     []step
+}
+
+// counts are those of the calls that were compared.
+type counts struct{ Calls, Nested, SecondAccount, OutOfAttempts, OutOfTokens int }
+
+func (c *counts) count(call scriptCall, seen string) {
+	for counter, holds := range map[*int]bool{
+		&c.Calls: true, &c.Nested: len(call.inner) > 0, &c.SecondAccount: call.account > 0,
+		&c.OutOfAttempts: strings.Contains(seen, "] "+string(awsretry.StopMaxAttempts)+" "),
+		&c.OutOfTokens:   strings.Contains(seen, "] "+string(awsretry.StopQuota)+" "),
+	} {
+		if holds {
+			*counter++
+		}
+	}
 }
 
 // newScript returns calls that fail often enough to empty the buckets. A value
@@ -100,10 +121,28 @@ func newScript(random *rand.Rand) []scriptCall {
 		asks("0"), asks("1500"), asks("+2000"), asks("60000"), asks("86400000"), asks("-1"), asks("soon"),
 		{status: 429}, {status: 429, code: "Unknown"},
 	}
-	calls := make([]scriptCall, 60)
+	inner := []step{
+		{status: 500}, {status: 503, code: "ServiceUnavailable"}, {status: 400, code: "ThrottlingException"},
+		{status: 404}, {err: syscall.ECONNRESET},
+	}
+	operations := []string{"GetItem", "DeleteMessage", "ReceiveMessage"}
+	calls := make([]scriptCall, 120)
 	for i := range calls {
 		c := &calls[i]
-		c.operation = []string{"GetItem", "DeleteMessage", "ReceiveMessage"}[random.IntN(3)]
+		if i < 6 { // the account of a client is known from its first call on
+			c.account, c.operation = i/3, operations[i%3]
+			continue
+		}
+		c.operation = operations[random.IntN(3)]
+		if random.IntN(4) == 0 {
+			c.account = 1 // throttled less often
+		}
+		// The SDK takes a call within a long poll for a long poll itself.
+		if c.operation != "ReceiveMessage" && random.IntN(4) == 0 {
+			for range 1 + random.IntN(9) {
+				c.inner = append(c.inner, inner[random.IntN(len(inner))])
+			}
+		}
 		for range random.IntN(6) {
 			c.steps = append(c.steps, steps[random.IntN(len(steps))])
 		}
@@ -114,15 +153,33 @@ func newScript(random *rand.Rand) []scriptCall {
 // play makes the calls of a script, and returns what was seen of each.
 func play(t *testing.T, calls []scriptCall, configure func(*aws.Config)) []string {
 	var service scriptedService
-	cfg := aws.Config{Region: "us-east-1", Credentials: aws.AnonymousCredentials{}, HTTPClient: &service}
+	cfg := aws.Config{Region: "us-east-1", HTTPClient: &service}
 	configure(&cfg)
+	metadata := client{operation: "GetCredentials", keepsStack: true}
+	metadataRetryer := aws.Retryer(retry.NewStandard())
+	if cfg.Retryer != nil {
+		metadataRetryer = cfg.Retryer()
+	}
 	var errorTypes []string
 	meters := meterProvider{func(name string) { errorTypes = append(errorTypes, name) }}
-	table := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.MeterProvider = meters })
-	queue := sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.MeterProvider = meters })
+	var tables []*dynamodb.Client
+	var queues []*sqs.Client
+	for _, id := range []string{"AKIDONE", "AKIDTWO"} {
+		cfg.Credentials = aws.CredentialsProviderFunc(func(ctx context.Context) (aws.Credentials, error) {
+			var err error
+			if len(metadata.steps) > 0 {
+				err = metadata.send(ctx, metadataRetryer, cfg.APIOptions)
+			}
+			return aws.Credentials{AccessKeyID: id, SecretAccessKey: "secret"}, err
+		})
+		tables = append(tables, dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.MeterProvider = meters }))
+		queues = append(queues, sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.MeterProvider = meters }))
+	}
 	var seen []string
 	for _, call := range calls {
 		service.steps, service.sent, errorTypes = call.steps, nil, nil
+		metadata.steps, metadata.sent = slices.Clone(call.inner), nil
+		table, queue := tables[call.account], queues[call.account]
 		start := time.Now()
 		var err error
 		switch call.operation {
@@ -134,14 +191,21 @@ func play(t *testing.T, calls []scriptCall, configure func(*aws.Config)) []strin
 			_, err = queue.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: aws.String("q")})
 		}
 		stop := stopOf(err)
-		if quota := new(ratelimit.QuotaExceededError); errors.As(err, quota) {
-			stop = awsretry.StopQuota
+		if own := new(smithy.OperationError); errors.As(err, &own) {
+			switch own.Err.(type) { // of the SDK
+			case *retry.MaxAttemptsError:
+				stop = awsretry.StopMaxAttempts
+			case interface{ Unwrap() []error }:
+				if !errors.As(err, new(*awsretry.Error)) {
+					stop = awsretry.StopQuota
+				}
+			}
 		}
 		if stop != awsretry.StopSuccess && stop != awsretry.StopPermanent && len(errorTypes) > 0 {
 			errorTypes = errorTypes[:len(errorTypes)-1] // what the loop joins or wraps
 		}
 		var at []time.Duration
-		for _, sent := range append(service.sent, time.Now()) {
+		for _, sent := range slices.Concat(metadata.sent, service.sent, []time.Time{time.Now()}) {
 			at = append(at, sent.Sub(start).Round(10*time.Microsecond))
 		}
 		seen = append(seen, fmt.Sprint(at, " ", stop, " ", errorTypes))

@@ -64,7 +64,7 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 	if c := callOf(ctx); c != nil && c.retryer == r {
 		return release, c.wait()
 	}
-	loop, err := r.newLoop(describeCall(ctx, nil), true)
+	loop, _, err := r.begin(ctx, &operation{}, "", nil, true)
 	if err != nil {
 		return nil, refusedFirst(err)
 	}
@@ -72,7 +72,7 @@ func (r *Retryer) GetAttemptToken(ctx context.Context) (func(error) error, error
 	if err := loop.Wait(); err != nil {
 		return nil, refusedFirst(err)
 	}
-	return func(err error) error { settle(loop, err); return nil }, nil
+	return func(err error) error { settle(loop, nil, err, nested(err)); return nil }, nil
 }
 
 // GetRetryToken decides whether another attempt follows one that failed with
@@ -82,13 +82,12 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 	if a := r.attemptOf(opErr); a != nil {
 		return release, a.decide(opErr)
 	}
-	described := describeCall(ctx, nil)
-	loop, err := r.newLoop(described, true)
+	loop, described, err := r.begin(ctx, &operation{}, "", nil, true)
 	if err != nil {
 		return nil, refusedFirst(err)
 	}
 	defer loop.End()
-	if !classify(loop, nil, opErr).Retryable() {
+	if !classify(loop, nil, opErr, nested(opErr)).Retryable() {
 		loop.SetClass(awsretry.Transient) // retryable by a client's own rules
 	}
 	delay, stop := loop.Decide("")
@@ -112,28 +111,32 @@ func (r *Retryer) GetRetryToken(ctx context.Context, opErr error) (func(error) e
 // that has only the methods of aws.Retryer.
 func (r *Retryer) GetInitialToken() func(error) error { return release }
 
-// settle updates the buckets with the outcome of an attempt.
-func settle(loop decisions, err error) {
-	classify(loop, nil, err)
+// settle classifies the outcome of an attempt, and updates the buckets with it.
+// If another operation throttles, the retry is delayed and paid for as after
+// throttling, but the attempt's own service does not throttle.
+func settle(loop decisions, resp *http.Response, err error, inner bool) awsretry.Class {
+	class := classify(loop, resp, err, inner)
+	if inner && class == awsretry.Throttled {
+		loop.SetClass(awsretry.Transient)
+	}
 	loop.Settle()
+	loop.SetClass(class)
+	return class
 }
 
 // classify passes the outcome of an attempt to the loop and returns its class.
-// resp is the response of a success. If another operation failed, such as one
-// for credentials, so has the attempt, but not because of the service's
-// response.
-func classify(loop decisions, resp *http.Response, err error) awsretry.Class {
+// resp is the response of a success. If inner is set, another operation failed,
+// such as one for credentials, and the attempt was not sent: it fails, but not
+// because of the service's response.
+func classify(loop decisions, resp *http.Response, err error, inner bool) awsretry.Class {
 	class := awsretry.Success
 	switch {
 	case err == nil:
 		loop.Classify(resp, "", nil)
-	case nested(err):
+	case inner:
 		class = classOf(err, func(resp *http.Response, code string, err error) awsretry.Class {
 			return awsretry.DefaultPolicy(&awsretry.Attempt{Response: resp, Code: code, Err: err})
 		})
-		if class == awsretry.Throttled {
-			class = awsretry.Transient
-		}
 		loop.Classify(nil, "", err)
 	default:
 		class = classOf(err, loop.Classify)

@@ -80,7 +80,7 @@ func mustRetryer(t testing.TB, c Config) *Retryer {
 // A client calls operations through the middleware stack of the SDK: its retry
 // loop, and a handler that plays steps. It is not safe for concurrent use.
 type client struct {
-	service, operation string
+	service, operation string                        // service "": neither is in the context, as with the IMDS client
 	apply              bool                          // by Retryer.Apply
 	before             *Retryer                      // was applied before; may be nil
 	keepsStack         bool                          // the stack values of the context, as the IMDS client does
@@ -113,6 +113,11 @@ func (c *client) call(ctx context.Context, r *Retryer, steps ...step) error {
 	if c.wrap != nil {
 		retryer = c.wrap(retryer)
 	}
+	return c.send(ctx, retryer, cfg.APIOptions)
+}
+
+// send calls the operation with a retryer and the options of a client.
+func (c *client) send(ctx context.Context, retryer aws.Retryer, options []func(*middleware.Stack) error) error {
 	stack := middleware.NewStack(c.operation, c.newRequest)
 	signs := middleware.FinalizeMiddlewareFunc("Signing", func(
 		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
@@ -125,7 +130,7 @@ func (c *client) call(ctx context.Context, r *Retryer, steps ...step) error {
 	if err := retry.AddRetryMiddlewares(stack, retry.AddRetryMiddlewaresOptions{Retryer: retryer}); err != nil {
 		return err
 	}
-	for _, option := range cfg.APIOptions {
+	for _, option := range options {
 		if err := option(stack); err != nil {
 			return err
 		}
@@ -133,9 +138,11 @@ func (c *client) call(ctx context.Context, r *Retryer, steps ...step) error {
 	if !c.keepsStack {
 		ctx = middleware.ClearStackValues(ctx)
 	}
-	ctx = awsmiddleware.SetServiceID(ctx, c.service)
-	ctx = awsmiddleware.SetOperationName(ctx, c.operation)
-	ctx = awsmiddleware.SetRegion(ctx, "us-east-1")
+	if c.service != "" {
+		ctx = awsmiddleware.SetServiceID(ctx, c.service)
+		ctx = awsmiddleware.SetOperationName(ctx, c.operation)
+		ctx = awsmiddleware.SetRegion(ctx, "us-east-1")
+	}
 	_, _, err := middleware.DecorateHandler(middleware.HandlerFunc(c.handle), stack).Handle(ctx, nil)
 	return err
 }

@@ -78,10 +78,15 @@ type Config struct {
 
 	// Partition names the partition of a call. Each partition has its own retry
 	// token bucket and rate limiter. ctx has the SDK's names of the
-	// service, the operation and the region. Nil means the service and the
-	// region, such as "DynamoDB us-east-1". [awsretry.WithPartition] takes
-	// precedence. To share the buckets between services, return one name for
-	// all of them.
+	// service, the operation and the region. Nil means what AWS throttles by: the
+	// service, the region, the host of the client's BaseEndpoint if it has one, and
+	// a hash of the account of the credentials, such as "DynamoDB us-east-1
+	// 12ab34cd56ef". The account is missing until the first request of a client is
+	// signed. [awsretry.WithPartition] takes precedence. To share the buckets
+	// between services, return one name for all of them.
+	//
+	// A client without a service, such as that of the EC2 metadata service, always has
+	// the partition "no service", without a rate limiter.
 	Partition func(ctx context.Context) string
 
 	// MaxPartitions limits how many partitions are kept. 0 means 1024.
@@ -124,6 +129,9 @@ func Load(src awsretry.Source) (Config, error) {
 // that interface does not show which attempts belong to one call. Then
 //
 //   - nothing is observed,
+//   - the default partition has neither the account nor the BaseEndpoint, and a call
+//     to the EC2 metadata service or for a container's credentials within
+//     another call is taken for one of that service,
 //   - DynamoDB does not get the fourth attempt of Revision2026, nor its shorter
 //     delays after an error without a response,
 //   - awsretry.WithPolicy and awsretry.WithMaxAttempts make no difference, except
@@ -138,9 +146,12 @@ func Load(src awsretry.Source) (Config, error) {
 //
 // awsretry.WithAttemptTimeout and awsretry.AttemptNumber are for Transports.
 // The options of a context also apply to the calls that the SDK makes with it, such
-// as those for credentials.
+// as those for credentials, except for awsretry.WithPartition.
 type Retryer struct {
 	transport *awsretry.Transport // its settings and partitions; it sends nothing
+	unpaced   *awsretry.Transport // the same for the partition noService, without a rate limiter
+	partition func(ctx context.Context, endpoint, account string) string
+	accounts  *accounts
 	policy    awsretry.Policy
 	attempts  int      // the default of most services, or Config.MaxAttempts
 	failed    sync.Map // the *attemptError of the calls in progress, by their errors; see identify
@@ -154,6 +165,30 @@ func NewRetryer(c Config) (*Retryer, error) {
 	if c.Revision == awsretry.DefaultRevision {
 		c.Revision = awsretry.Revision2026
 	}
+	t, unpaced := c.transport(), c
+	unpaced.RateLimit, unpaced.ShareRetryAfter, unpaced.Shared = awsretry.RateLimitConfig{}, false, nil
+	if unpaced.Mode == awsretry.Adaptive {
+		unpaced.Mode = awsretry.Standard
+	}
+	if err := t.Validate(); err != nil {
+		return nil, invalid.Within("awssdk: Config.", err)
+	}
+	r := &Retryer{transport: t, unpaced: unpaced.transport(), policy: c.Policy, partition: defaultPartition, accounts: new(accounts)}
+	if c.Partition != nil {
+		r.partition = func(ctx context.Context, _, _ string) string { return c.Partition(ctx) }
+	}
+	if r.policy == nil {
+		r.policy = awsretry.DefaultPolicy
+	}
+	var err error
+	if r.attempts, err = c.attempts(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// transport returns a Transport with these settings.
+func (c Config) transport() *awsretry.Transport {
 	t := &awsretry.Transport{
 		Mode:             c.Mode,
 		Revision:         c.Revision,
@@ -165,29 +200,15 @@ func NewRetryer(c Config) (*Retryer, error) {
 		ShareRetryAfter:  c.ShareRetryAfter,
 		Quota:            c.Quota,
 		RateLimit:        c.RateLimit,
-		Partition:        func(req *http.Request) string { return serviceAndRegion(req.Context()) },
+		Partition:        func(req *http.Request) string { return req.Context().Value(partitionKey{}).(string) },
 		MaxPartitions:    c.MaxPartitions,
 		Observe:          c.Observe,
 		Shared:           c.Shared,
 	}
-	if c.Partition != nil {
-		t.Partition = func(req *http.Request) string { return c.Partition(req.Context()) }
-	}
 	if c.LongPoll != nil {
 		t.LongPoll = func(req *http.Request) bool { return c.LongPoll(req.Context()) }
 	}
-	if err := t.Validate(); err != nil {
-		return nil, invalid.Within("awssdk: Config.", err)
-	}
-	r := &Retryer{transport: t, policy: c.Policy}
-	if r.policy == nil {
-		r.policy = awsretry.DefaultPolicy
-	}
-	var err error
-	if r.attempts, err = c.attempts(); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return t
 }
 
 // attempts returns how often a request to most services may be sent.
@@ -202,8 +223,23 @@ func (c Config) attempts() (int, error) {
 }
 
 // State returns the state of the named partition, and whether there is one.
-func (r *Retryer) State(partition string) (awsretry.State, bool) { return r.transport.State(partition) }
+func (r *Retryer) State(partition string) (awsretry.State, bool) {
+	if partition == noService {
+		return r.unpaced.State(partition)
+	}
+	return r.transport.State(partition)
+}
 
 // Partitions yields the name and the state of every partition, the most
-// recently used first.
-func (r *Retryer) Partitions() iter.Seq2[string, awsretry.State] { return r.transport.Partitions() }
+// recently used first. That of the clients without a service is the last one.
+func (r *Retryer) Partitions() iter.Seq2[string, awsretry.State] {
+	return func(yield func(string, awsretry.State) bool) {
+		for _, t := range []*awsretry.Transport{r.transport, r.unpaced} {
+			for name, state := range t.Partitions() {
+				if !yield(name, state) {
+					return
+				}
+			}
+		}
+	}
+}

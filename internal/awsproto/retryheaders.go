@@ -107,14 +107,26 @@ func NewInvocationID() string {
 }
 
 // OuterLoop reports whether the request's amz-sdk-request header shows that it is
-// an attempt of an AWS SDK, which retries it itself.
+// an attempt of an AWS SDK, which retries it itself. The Go SDK omits max if it
+// does not limit the attempts.
 func OuterLoop(req *http.Request) bool {
 	for _, value := range req.Header["Amz-Sdk-Request"] {
+		numbered, limited := false, false
 		for field := range strings.SplitSeq(value, ";") {
 			name, count, _ := strings.Cut(strings.TrimSpace(field), "=")
-			if limit, err := strconv.Atoi(strings.TrimSpace(count)); err == nil && name == "max" && limit > 1 {
-				return true
+			n, err := strconv.Atoi(strings.TrimSpace(count))
+			valid := err == nil && n > 0
+			switch strings.TrimSpace(name) {
+			case "attempt":
+				numbered = valid
+			case "max":
+				if limited = true; valid && n > 1 {
+					return true
+				}
 			}
+		}
+		if numbered && !limited {
+			return true
 		}
 	}
 	return false

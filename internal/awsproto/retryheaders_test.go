@@ -119,11 +119,12 @@ func TestOuterLoop(t *testing.T) {
 	for want, headers := range map[bool][][]string{
 		true: {
 			{"attempt=1; max=3"}, {"ttl=20260101T000000Z; attempt=3; max=3"}, {"max= 3 ;attempt=1"},
-			{"attempt=1; max=1", "attempt=1; max=2"},
+			{"attempt=1; max=1", "attempt=1; max=2"}, {"attempt=1;max = 3"},
+			{"attempt=1"}, {"ttl=20260101T000000Z; attempt=3"}, // without a limit
 		},
 		false: {
-			nil, {""}, {"attempt=1; max=1"}, {"attempt=1;max = 3"}, {"attempt=1; max=many"}, {"attempt=1; max=-3"},
-			{"attempt=3"},
+			nil, {""}, {"attempt=1; max=1"}, {"attempt=1; max=many"}, {"attempt=1; max=-3"},
+			{"attempt="}, {"attempt=0"}, {"ttl=20260101T000000Z"},
 		},
 	} {
 		for _, values := range headers {

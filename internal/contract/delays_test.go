@@ -32,6 +32,7 @@ func TestOuterLoop(t *testing.T) {
 	}{
 		{"attempt=1; max=3", false, awsretry.StopOuterRetry},
 		{"attempt=1; max=3", true, awsretry.StopSuccess},
+		{"attempt=1", false, awsretry.StopOuterRetry}, // without a limit
 		{"attempt=1; max=1", false, awsretry.StopSuccess},
 	} {
 		tr := retrying(inTurn(busy, ok))

@@ -147,7 +147,7 @@ func TestDynamoDB(t *testing.T) {
 			})
 			ddbPutAndGet(t, dynamodb.NewFromConfig(u.config(r, addr, base)))
 			service.check(t, attempts, kinds...)
-			if state, _ := r.State(ddbPartition); !state.Limited {
+			if state, _ := r.State(latest(r, ddbPartition)); !state.Limited {
 				t.Errorf("the state is %+v", state)
 			}
 			want := 0 // nothing is observed without Apply
