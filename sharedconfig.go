@@ -86,6 +86,8 @@ func Load(src Source) (*Transport, error) {
 //
 //   - The value of a setting is not valid, and no stronger source overrides it.
 //   - The profile is not "default" and is in neither file.
+//   - A setting or the header of the profile is indented below a value, which
+//     makes it part of that value.
 //   - The profile has a line that cannot be read, its header included, or more
 //     than 64 different keys that begin with retry_mode or max_attempts.
 //   - A file exists but cannot be read, is not a regular file, is UTF-16 text,
