@@ -128,7 +128,7 @@ sdk-newest: ## The tests of awssdk with the AWS SDK that it requires and the new
 		cp awssdk/go.mod "$$copy/sdk.mod"; cp awssdk/go.sum "$$copy/sdk.sum"; \
 		(cd awssdk; export GOFLAGS="-modfile=$$copy/sdk.mod"; \
 			go mod edit -replace example.com/awsretry=$(CURDIR) && \
-			go get $(SDK)/service/dynamodb@latest $(SDK)/service/sqs@latest $(SDK)@latest && \
+			go get $(SDK)/config@latest $(SDK)/service/dynamodb@latest $(SDK)/service/sqs@latest $(SDK)@latest && \
 			go get $(SDK)@$$version && go mod tidy) 2>"$$copy/log" || { cat "$$copy/log"; exit 1; }; \
 		(cd awssdk; export GOFLAGS="-modfile=$$copy/sdk.mod"; \
 			echo "== go test awssdk with $$(go list -m $(SDK) $(SDK)/service/dynamodb $(SDK)/service/sqs | tr '\n' ' ')"; \

@@ -86,6 +86,8 @@ func Load(src Source) (*Transport, error) {
 //
 //   - The value of a setting is not valid, and no stronger source overrides it.
 //   - The profile is not "default" and is in neither file.
+//   - A setting or the header of the profile is indented below a value, which
+//     makes it part of that value.
 //   - The profile has a line that cannot be read, its header included, or more
 //     than 64 different keys that begin with retry_mode or max_attempts.
 //   - A file exists but cannot be read, is not a regular file, is UTF-16 text,
@@ -96,25 +98,29 @@ func Load(src Source) (*Transport, error) {
 // allowed; errors.Is finds the error of the file system. It never contains the
 // text of a line that cannot be read, which may be a secret.
 func (src Source) Resolve() (Settings, error) {
+	s, err := src.resolve()
+	if err != nil {
+		return Settings{}, fmt.Errorf("awsretry: %w", err)
+	}
+	return s, nil
+}
+
+func (src Source) resolve() (s Settings, err error) {
 	config, credentials, err := awsconfig.Source(src).Read()
 	if err != nil {
-		return Settings{}, err
+		return s, err
 	}
-
-	var s Settings
 	env := awsconfig.Source(src).Environment()
 	mode := awsconfig.FirstSet(env.Value(modeVariable), credentials.RetryMode, config.RetryMode)
 	if s.Mode, s.ModeFrom, err = modeOf(mode); err != nil {
-		return Settings{}, err
+		return s, err
 	}
 	attempts := awsconfig.FirstSet(env.Value(maxAttemptsVariable), credentials.MaxAttempts, config.MaxAttempts)
 	if s.MaxAttempts, s.MaxAttemptsFrom, err = maxAttemptsOf(attempts, s.Mode); err != nil {
-		return Settings{}, err
+		return s, err
 	}
-	if s.Revision, s.RevisionFrom, err = revisionOf(env.Value(revisionVariable)); err != nil {
-		return Settings{}, err
-	}
-	return s, nil
+	s.Revision, s.RevisionFrom, err = revisionOf(env.Value(revisionVariable))
+	return s, err
 }
 
 func modeOf(v awsconfig.Value) (Mode, string, error) {
@@ -145,13 +151,11 @@ func maxAttemptsOf(v awsconfig.Value, m Mode) (int, string, error) {
 }
 
 func revisionOf(v awsconfig.Value) (Revision, string, error) {
-	switch {
-	case !v.IsSet():
+	if !v.IsSet() {
 		return Classic, fromDefault, nil
-	case v.Is("true"):
-		return Revision2026, v.From, nil
-	case v.Is("false"):
-		return Classic, v.From, nil
 	}
-	return Classic, "", v.MustBe("true or false")
+	if new, err := v.Bool(); err != nil || !new {
+		return Classic, v.From, err
+	}
+	return Revision2026, v.From, nil
 }

@@ -140,7 +140,7 @@ retry_mode = x` + strings.Repeat("é", 100) + `
 	credentialsFile = `
 [both]
 retry_mode = adaptive
-["credentials"]
+[credentials]
 max_attempts = 9
 [emptied]
 retry_mode =
@@ -185,22 +185,22 @@ func TestResolveOrder(t *testing.T) {
 		{"an overridden value may be invalid", "overridden", map[string]string{"AWS_MAX_ATTEMPTS": "5"},
 			"adaptive (CREDENTIALS [overridden] retry_mode), 5 (environment AWS_MAX_ATTEMPTS), classic"},
 		{"the strongest value must be valid", "invalid", nil,
-			`awsretry: CREDENTIALS [invalid] max_attempts is "0"; ` + allowedAttempts},
+			`awsretry: CREDENTIALS [invalid] max_attempts, line 13, is "0"; ` + allowedAttempts},
 		{"profile without settings", "empty", nil, "standard, 3, classic"},
 		{"profile in neither file", "stray", map[string]string{"AWS_RETRY_MODE": "legacy", "AWS_MAX_ATTEMPTS": "1"},
 			`awsretry: environment AWS_PROFILE is "stray"; it must be a profile that is in ` +
-				`CONFIG as [profile NAME] or in CREDENTIALS as [NAME], named with letters, digits and -/.%@_:+`},
+				`CONFIG as [profile NAME], in quotes if NAME has a space, or in CREDENTIALS as [NAME]`},
 		{"line that cannot be read, all overridden", "line",
 			map[string]string{"AWS_RETRY_MODE": "legacy", "AWS_MAX_ATTEMPTS": "1"},
 			"awsretry: CREDENTIALS line 15, in [line], cannot be read: it has no = or :; " +
 				"allowed are NAME = VALUE, NAME: VALUE, [SECTION], a line that begins with # or ;, " +
 				"and under a value the lines indented deeper than it that continue it"},
-		{"continued on another line", "continued", nil, `awsretry: CONFIG [profile continued] retry_mode is ` +
+		{"continued on another line", "continued", nil, `awsretry: CONFIG [profile continued] retry_mode, line 25, is ` +
 			`"standard" and goes on in line 26, which is indented; ` + allowedModes},
-		{"only on another line", "below", nil, `awsretry: CONFIG [profile below] retry_mode is ` +
+		{"only on another line", "below", nil, `awsretry: CONFIG [profile below] retry_mode, line 28, is ` +
 			`"" and goes on in line 29, which is indented; ` + allowedModes},
 		{"only on the line after a comment", "below", map[string]string{"AWS_RETRY_MODE": "legacy"},
-			`awsretry: CONFIG [profile below] max_attempts is "" and goes on in line 32, which is indented; ` +
+			`awsretry: CONFIG [profile below] max_attempts, line 30, is "" and goes on in line 32, which is indented; ` +
 				allowedAttempts},
 		{"only on another line, overridden", "below",
 			map[string]string{"AWS_RETRY_MODE": "legacy", "AWS_MAX_ATTEMPTS": "5"},
@@ -211,8 +211,8 @@ func TestResolveOrder(t *testing.T) {
 			"standard, 9 (CREDENTIALS [credentials] max_attempts), classic"},
 		{"profile of the other variable in neither file", " ", map[string]string{"AWS_DEFAULT_PROFILE": "stray"},
 			`awsretry: environment AWS_DEFAULT_PROFILE is "stray"; it must be a profile that is in ` +
-				`CONFIG as [profile NAME] or in CREDENTIALS as [NAME], named with letters, digits and -/.%@_:+`},
-		{"long, cut before a letter", "long", nil, `awsretry: CONFIG [profile long] retry_mode is "x` +
+				`CONFIG as [profile NAME], in quotes if NAME has a space, or in CREDENTIALS as [NAME]`},
+		{"long, cut before a letter", "long", nil, `awsretry: CONFIG [profile long] retry_mode, line 34, is "x` +
 			strings.Repeat("é", 39) + `"… (201 bytes); ` + allowedModes},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestUnknownHome(t *testing.T) {
 		t.Errorf("got %q and %q", config, credentials)
 	}
 	want := `awsretry: Source.Profile is "p"; it must be a profile that is in ~/.aws/config ` +
-		`as [profile NAME] or in ~/c as [NAME], `
+		`as [profile NAME], in quotes if NAME has a space, or in ~/c as [NAME]`
 	if got := resolved(t, source); !strings.HasPrefix(got, want) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -111,16 +111,6 @@ type Config struct {
 	Observe func(awsretry.Attempt)
 }
 
-// Load returns a Config with the Mode, MaxAttempts and Revision of src. The
-// errors are those of [awsretry.Source.Resolve].
-func Load(src awsretry.Source) (Config, error) {
-	t, err := awsretry.Load(src)
-	if err != nil {
-		return Config{}, err
-	}
-	return Config{Mode: t.Mode, MaxAttempts: t.MaxAttempts, Revision: t.Revision}, nil
-}
-
 // A Retryer is an [aws.RetryerV2]. Use one Retryer for many clients: it keeps
 // the token buckets for as long as it lives. It is safe for concurrent use.
 //

@@ -2,7 +2,6 @@ package awssdk
 
 import (
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -54,23 +53,6 @@ func TestDefaultAttempts(t *testing.T) {
 		for name := range r.Partitions() {
 			t.Errorf("%+v: there is a partition %q", tt.config, name)
 		}
-	}
-}
-
-// ExampleLoad reads a file.
-func TestLoad(t *testing.T) {
-	env := map[string]string{
-		"AWS_RETRY_MODE": "adaptive", "AWS_MAX_ATTEMPTS": "7", "AWS_NEW_RETRIES_2026": "true",
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
-	}
-	source := awsretry.Source{Getenv: func(name string) string { return env[name] }}
-	c, err := Load(source)
-	if err != nil || c.Mode != awsretry.Adaptive || c.MaxAttempts != 7 || c.Revision != awsretry.Revision2026 {
-		t.Errorf("%+v, %v", c, err)
-	}
-	env["AWS_MAX_ATTEMPTS"] = "0"
-	if _, err := Load(source); err == nil || !strings.Contains(err.Error(), "AWS_MAX_ATTEMPTS") {
-		t.Errorf("%v", err)
 	}
 }
 

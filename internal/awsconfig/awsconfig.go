@@ -57,13 +57,9 @@ func (f File) Profile(name string) (Profile, error) {
 	}
 	text, err := readFile(f.Path)
 	if err != nil {
-		return Profile{}, fmt.Errorf("awsretry: %w", err)
+		return Profile{}, err
 	}
-	p, err := f.parse(text, name)
-	if err != nil {
-		return Profile{}, fmt.Errorf("awsretry: %w", err)
-	}
-	return p, nil
+	return f.parse(text, name)
 }
 
 // parse is Profile for a file with that text.
@@ -118,22 +114,24 @@ func (b *bridge) load() (Profile, error) {
 	if err != nil {
 		return Profile{}, errors.New(b.file.Path + " cannot be read") // err contains the text of a line
 	}
-	from := b.file.Path + " " + b.header() + " "
 	keys := file.Section(ini.DefaultSection)
 	return Profile{
 		Found:       true,
-		RetryMode:   valueOf(keys, retryModeKey, from),
-		MaxAttempts: valueOf(keys, maxAttemptsKey, from),
+		RetryMode:   b.valueOf(keys, retryModeKey),
+		MaxAttempts: b.valueOf(keys, maxAttemptsKey),
 	}, nil
 }
 
 // valueOf returns the value of a key that the bridge has rewritten.
-func valueOf(keys *ini.Section, key, from string) Value {
+func (b *bridge) valueOf(keys *ini.Section, key string) Value {
 	if !keys.HasKey(key) {
 		return Value{}
 	}
 	text := keys.Key(key).Value() // not String, which expands %(name)s
-	text, line, _ := strings.Cut(strings.TrimPrefix(text, guard), continuedMark)
-	continuedAt, _ := strconv.Atoi(line)
-	return Value{Text: text, From: from + key, ContinuedAt: continuedAt}
+	line, text, _ := strings.Cut(text, mark)
+	text, continuedAt, _ := strings.Cut(text, mark)
+	v := Value{Text: text, From: b.file.Path + " " + b.header() + " " + key}
+	v.Line, _ = strconv.Atoi(line)
+	v.ContinuedAt, _ = strconv.Atoi(continuedAt)
+	return v
 }

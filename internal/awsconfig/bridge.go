@@ -9,13 +9,11 @@ import (
 )
 
 const (
-	// guard precedes each value in the bridge's text. Otherwise a quote there
-	// would begin a quoted string, which may end on a later line.
-	guard = "."
-
-	// continuedMark separates a value from the number of the line that
-	// continues it. No line that reaches ini.v1 has a NUL byte.
-	continuedMark = nul
+	// mark separates the number of a line from the value after it, and that from
+	// the number of the line that continues it. The first number also keeps a
+	// quote from beginning the value: it would begin a quoted string, which may
+	// end on a later line. No line that reaches ini.v1 has a NUL byte.
+	mark = nul
 
 	allowedLines = "NAME = VALUE, NAME: VALUE, [SECTION], a line that begins with # or ;, " +
 		"and under a value the lines indented deeper than it that continue it"
@@ -30,8 +28,10 @@ const (
 //     property. The line's number is joined to the value: no setting has a
 //     value of several lines, and the AWS CLI and the AWS SDK for Go refuse one
 //     that stands only on the line below. Every other line is itself a property
-//     or a header, indented or not. The AWS CLI and Python read a file so.
-//   - A value may begin with a quote, which is part of it. See guard.
+//     or a header, indented or not. The AWS CLI and Python read a file so. They
+//     lose a setting or a header that continues a value; here it is an error,
+//     except for a setting in a block, such as that below "s3 =".
+//   - A value may begin with a quote, which is part of it. See mark.
 //   - A line that cannot be read makes its own profile invalid and no other
 //     one. ini.v1 would refuse the file.
 //
@@ -50,7 +50,9 @@ type bridge struct {
 	hasContent bool // there was a line that is not empty and not a comment
 	inProfile  bool
 	indent     int  // of the property above; noProperty if there is none in this section
-	joinable   bool // the property above is passed on, and no line continues it so far
+	above      int  // the number of its line
+	block      bool // it has no value on that line
+	joinable   bool // it is passed on, and no line continues it so far
 }
 
 const noProperty = math.MaxInt
@@ -63,11 +65,7 @@ func (b *bridge) add(number int, line string) {
 	}
 	b.hasContent = true
 	if indent > b.indent {
-		if b.joinable {
-			b.text.WriteString(continuedMark)
-			b.text.WriteString(strconv.Itoa(number))
-			b.joinable = false
-		}
+		b.join(number, line)
 		return
 	}
 	b.indent, b.joinable = noProperty, false
@@ -78,46 +76,73 @@ func (b *bridge) add(number int, line string) {
 	}
 	key, value, reason := cutProperty(line)
 	if key != "" && b.inSection {
-		b.indent = indent
+		b.indent, b.above, b.block = indent, number, value == ""
 	}
 	switch {
 	case reason != "":
 		b.blame(number, line, reason)
 	case b.inProfile && isSetting(key):
-		for _, part := range []string{"\n", key, guard, value} {
+		for _, part := range []string{"\n", key, strconv.Itoa(number), mark, value} {
 			b.text.WriteString(part)
 		}
 		b.joinable = true
 	}
 }
 
+// join reads a line that continues the property above.
+func (b *bridge) join(number int, line string) {
+	if b.joinable {
+		b.text.WriteString(mark)
+		b.text.WriteString(strconv.Itoa(number))
+		b.joinable = false
+		return
+	}
+	key, _, _ := cutProperty(line)
+	hidden := b.inProfile && !b.block && isSetting(key)
+	if header, ok := cutHeader(line); ok {
+		_, hidden = b.names(header)
+	}
+	if hidden {
+		b.blame(number, line, fmt.Sprintf("it is indented deeper than line %d, so that it is part of that value", b.above))
+	}
+}
+
 // open begins a section of the profile, unless the header is that of another
 // one. The first [profile default] replaces all [default].
 func (b *bridge) open(header string) {
-	name := strings.TrimSpace(header)
-	rest, word := strings.CutPrefix(name, "profile")
-	if trimmed := strings.TrimLeftFunc(rest, unicode.IsSpace); word && trimmed != rest {
-		name = trimmed
-	} else {
-		word = false
+	word, ok := b.names(header)
+	if !ok {
+		return
 	}
-	switch {
-	case !isName(b.profile), name != b.profile && name != `"`+b.profile+`"` && name != "'"+b.profile+"'":
-		return
-	case word != b.file.Config && (word || b.profile != defaultProfile):
-		return
-	case word && !b.word:
+	if word && !b.word {
 		b.word, b.fault = true, nil
 		b.text.Reset()
 	}
 	b.found, b.inProfile = true, word == b.word
 }
 
-// blame records a line that cannot be read. If it is a header but for a
+// names reports whether the header is the profile's, and whether it has the
+// word profile before the name. A name after that word may be quoted, and must
+// be if it has white space.
+func (b *bridge) names(header string) (word, ok bool) {
+	name := strings.TrimSpace(header)
+	if !b.file.Config {
+		return false, name == b.profile
+	}
+	rest, word := strings.CutPrefix(name, "profile")
+	quoted := strings.TrimLeftFunc(rest, unicode.IsSpace)
+	if !word || quoted == rest {
+		return false, name == defaultProfile && b.profile == defaultProfile
+	}
+	bare := quoted == b.profile && !strings.ContainsFunc(b.profile, unicode.IsSpace)
+	return true, bare || quoted == `"`+b.profile+`"` || quoted == "'"+b.profile+"'"
+}
+
+// blame records a line that cannot be read. If it is a header, or one but for a
 // bracket, it begins that section: the settings below it are not those of the
 // section above.
 func (b *bridge) blame(number int, line, reason string) {
-	if header, ok := brokenHeader(line); ok {
+	if header, ok := headerOf(line); ok {
 		b.open(header)
 	}
 	if b.inProfile && b.fault == nil {

@@ -46,7 +46,7 @@ func TestHostileTexts(t *testing.T) {
 			if got := describe(p, err); !strings.HasPrefix(got, hostile.want) {
 				t.Errorf("got %.100q, want %q", got, hostile.want)
 			}
-			if took, most := after.TotalAlloc-before.TotalAlloc, uint64(16*len(hostile.text)); took > most {
+			if took, most := after.TotalAlloc-before.TotalAlloc, uint64(20*len(hostile.text)); took > most {
 				t.Errorf("took %d bytes of memory for a text of %d, want at most %d", took, len(hostile.text), most)
 			}
 		})

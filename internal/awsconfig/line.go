@@ -6,9 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// namePunctuation is what a profile's name may have besides letters and digits.
-const namePunctuation = "-/.%@_:+"
-
 const nul = "\x00"
 
 // cutIndent returns the line without white space at its ends, and how many
@@ -40,23 +37,16 @@ func cutHeader(line string) (header string, ok bool) {
 	return header, ok
 }
 
-// brokenHeader returns the text of a header that lacks one of its brackets.
-func brokenHeader(line string) (header string, ok bool) {
+// headerOf returns the text of a header, which may lack one of its brackets.
+func headerOf(line string) (header string, ok bool) {
 	line = cutComment(line)
 	header = strings.Trim(line, "[]")
 	return header, header != line
 }
 
-// isName reports whether a section can have the name.
-func isName(profile string) bool {
-	return profile != "" && !strings.ContainsFunc(profile, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(namePunctuation, r)
-	})
-}
-
 // isSetting reports whether a key, with its delimiter, is that of a setting.
 func isSetting(key string) bool {
-	name := strings.TrimSpace(key[:len(key)-1])
+	name := strings.TrimSpace(strings.TrimRight(key, "=:"))
 	return strings.EqualFold(name, retryModeKey) || strings.EqualFold(name, maxAttemptsKey)
 }
 
@@ -78,9 +68,10 @@ func cutProperty(line string) (key, value, reason string) {
 	}
 	key, value = line[:delimiter+1], cutComment(line[delimiter+1:])
 	switch {
-	case !utf8.ValidString(key) || !utf8.ValidString(value):
+	case !isSetting(key):
+	case !utf8.ValidString(value):
 		reason = "it is not UTF-8 text"
-	case strings.Contains(key, nul) || strings.Contains(value, nul):
+	case strings.Contains(value, nul):
 		reason = "it has a NUL byte"
 	}
 	return key, value, reason

@@ -64,7 +64,7 @@ func TestConfigFiles(t *testing.T) {
 		{"quoted_name_double", "p", "adaptive 7"},
 		{"quoted_name_single", "p", "adaptive 7"},
 		{"name_all_characters", "Aß9-/.%@_:+", "adaptive -"},
-		{"name_with_space_is_skipped", "my p", "not found"},
+		{"name_with_space", "my p", "legacy -"},
 		{"name_case", "p", "not found"},
 		{"child_section", "a.b", "- -"},
 		{"other_sections", "p", "- -"},
@@ -82,7 +82,7 @@ func TestConfigFiles(t *testing.T) {
 		{"value_on_next_line", "p", "-@5 -@7"},
 		{"continued_attempts", "p", "- 1@5"},
 		{"continued_twice", "p", "standard@3 -"},
-		{"continued_by_header", "p", "not found"},
+		{"continued_by_header", "p", "3 [profile p]: it is indented deeper than line 2, so that it is part of that value; allowed"},
 		{"continued_by_header", "default", "legacy 7@3"},
 		{"indented_first_line", "p", "adaptive -"},
 		{"indented_ever_less", "p", "adaptive 7"},
@@ -173,12 +173,22 @@ func TestConfigText(t *testing.T) {
 			"[profile default]\nretry_mode = adaptive\n[default]\nretry_mode = legacy\n" +
 				"[profile default]\nmax_attempts = 7\n",
 			"default", "adaptive 7"},
-		{"name that is empty or not allowed", "[]\n[profile \"\"]\n[profile my p]\nretry_mode = legacy\n", "", "not found"},
+		{"setting below a value", "[default]\nregion = x\n\tretry_mode = adaptive\n", "default",
+			"3 [default]: it is indented deeper than line 2, so that it is part of that value; allowed are"},
+		{"setting below a continued value", "[default]\nregion = x\n\n y\n # z\n  Retry_Mode: adaptive\n", "default",
+			"6 [default]: it is indented deeper than line 2"},
+		{"setting in a block", "[default]\ns3 = # mine\n a = b\n max_attempts = 7\n", "default", "- -"},
+		{"setting below another profile's value", "[default]\n[profile q]\na = b\n max_attempts = 7\n", "default", "- -"},
+		{"other key below a value", "[default]\na = b\n max_attempts2 = 7\n max_attempts\n", "default", "- -"},
+		{"header in a block", "[profile q]\ns3 =\n [profile p]\nretry_mode = legacy\n", "p",
+			"3 [profile p]: it is indented deeper than line 2"},
+		{"other header below a value", "[profile q]\na = b\n [profile r]\n[profile p]\nretry_mode = legacy\n",
+			"p", "legacy -"},
 
-		{"Latin-1 in the profile", "[profile p]\nname = M\xfcller\nretry_mode = legacy\n",
-			"p", "2 [profile p]: it is not UTF-8 text"},
+		{"Latin-1 in the profile", "[profile p]\nname = M\xfcller\nM\xfcller = \x00\nretry_mode = legacy\n", "p", "legacy -"},
+		{"Latin-1 in a setting", "[profile p]\nretry_mode = M\xfcller\n", "p", "2 [profile p]: it is not UTF-8 text"},
 		{"Latin-1 in a comment", "[profile p]\n# M\xfcller\nretry_mode = legacy # M\xfcller\n", "p", "legacy -"},
-		{"Latin-1 in a continued property", "[profile q]\nname = M\xfcller\n [profile p]\n", "p", "not found"},
+		{"Latin-1 in a continued property", "[profile p]\nname = M\xfcller\n M\xfcller\n", "p", "- -"},
 		{"Latin-1 on the second line of a value", "[profile p]\nretry_mode =\n M\xfcller\n", "p", "-@3 -"},
 		{"header below a property without section", "a = b\n [profile p]\nretry_mode = legacy\n", "p", "legacy -"},
 		{"header below a line that cannot be read",
@@ -190,7 +200,6 @@ func TestConfigText(t *testing.T) {
 		{"form feed and no-break space", "[profile p]\n\f\n\u00a0\nretry_mode\u00a0=\flegacy\v\n", "p", "legacy -"},
 		{"no-break space is one character", "[profile p]\n s3 =\n\u00a0max_attempts = 7\n", "p", "- 7"},
 		{"a setting's block", "[profile p]\nretry_mode =\n a = 1\n b = 2\nmax_attempts = 7\n x\n", "p", "-@3 7@6"},
-		{"value like the guard", "[profile p]\nretry_mode = .legacy\n.max_attempts = 7\n", "p", ".legacy -"},
 		{"a letter that is a k in lower case", "[profile p]\nmax_attempts\u212a = 7\n", "p", "- -"},
 	} {
 		t.Run(test.name, func(t *testing.T) { check(t, test.text, test.profile, test.want) })
@@ -201,6 +210,8 @@ func TestConfigText(t *testing.T) {
 func TestCredentialsText(t *testing.T) {
 	for _, test := range []struct{ name, text, profile, want string }{
 		{"name", "[p]\nretry_mode = legacy\n", "p", "legacy -"},
+		{"name with a space", "[my p]\nretry_mode = legacy\n", "my p", "legacy -"},
+		{"name in quotes", "['p']\nretry_mode = legacy\n", "p", "not found"},
 		{"name with the word", "[profile p]\nretry_mode = legacy\n", "p", "not found"},
 		{"the word as a name", "[profile]\nretry_mode = legacy\n", "profile", "legacy -"},
 		{"name of a section that ini.v1 always has", "[DEFAULT]\nretry_mode = legacy\n", "DEFAULT", "legacy -"},
@@ -218,16 +229,16 @@ func TestCredentialsText(t *testing.T) {
 }
 
 func TestFrom(t *testing.T) {
-	const text = "[profile p]\nRetry_Mode = legacy\n[ 'p' ]\nmax_attempts = 7\n 8\n"
+	const text = "[profile p]\nRetry_Mode = legacy\n[ p ]\nmax_attempts = 7\n 8\n"
 	for _, test := range []struct {
 		name string
 		file File
 		want Profile
 	}{
 		{"config", File{"a/config", true},
-			Profile{Found: true, RetryMode: Value{Text: "legacy", From: "a/config [profile p] retry_mode"}}},
+			Profile{Found: true, RetryMode: Value{Text: "legacy", From: "a/config [profile p] retry_mode", Line: 2}}},
 		{"credentials", File{"b", false},
-			Profile{Found: true, MaxAttempts: Value{Text: "7", From: "b [p] max_attempts", ContinuedAt: 5}}},
+			Profile{Found: true, MaxAttempts: Value{Text: "7", From: "b [p] max_attempts", Line: 4, ContinuedAt: 5}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := test.file.parse(text, "p")

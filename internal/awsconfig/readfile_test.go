@@ -34,14 +34,14 @@ func TestProfileOfFile(t *testing.T) {
 		{"missing", filepath.Join(dir, "none"), "not found", false},
 		{"below a file", filepath.Join(write("file", ""), ".aws", "config"), "not found", runtime.GOOS == "windows"},
 		{"null device", os.DevNull, "not found", false},
-		{"no permission", unreadable, "awsretry: open PATH: permission denied", os.Getuid() <= 0},
-		{"NUL in the path", "a\x00b", "awsretry: stat PATH: invalid argument", runtime.GOOS == "windows"},
-		{"directory", dir, "awsretry: open PATH: it is a directory; " + mustBe, false},
-		{"device", "/dev/zero", "awsretry: open PATH: it is a device; " + mustBe, runtime.GOOS == "windows"},
+		{"no permission", unreadable, "open PATH: permission denied", os.Getuid() <= 0},
+		{"NUL in the path", "a\x00b", "stat PATH: invalid argument", runtime.GOOS == "windows"},
+		{"directory", dir, "open PATH: it is a directory; " + mustBe, false},
+		{"device", "/dev/zero", "open PATH: it is a device; " + mustBe, runtime.GOOS == "windows"},
 		{"largest", write("largest", largest), "legacy -", false},
-		{"no section", write("no section", "secret\n"), "awsretry: PATH has no [SECTION]; every line but " +
+		{"no section", write("no section", "secret\n"), "PATH has no [SECTION]; every line but " +
 			"comments must follow one, such as [default] or [profile NAME]", false},
-		{"too large", write("too large", largest+"x"), "awsretry: PATH is larger than 16777216 bytes, " +
+		{"too large", write("too large", largest+"x"), "PATH is larger than 16777216 bytes, " +
 			"the most that is read of a config or credentials file", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestProfileOfFile(t *testing.T) {
 			if got, want := describe(p, err), strings.ReplaceAll(tt.want, "PATH", tt.path); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			opens := strings.HasPrefix(tt.want, "awsretry: open ") || strings.HasPrefix(tt.want, "awsretry: stat ")
+			opens := strings.HasPrefix(tt.want, "open ") || strings.HasPrefix(tt.want, "stat ")
 			if pathError := new(fs.PathError); errors.As(err, &pathError) != opens || opens && pathError.Path != tt.path {
 				t.Errorf("got error %v, want one of the file system: %v", err, opens)
 			}

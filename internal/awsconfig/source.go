@@ -60,8 +60,8 @@ func (src Source) Read() (config, credentials Profile, err error) {
 	}
 	if named.Text != defaultProfile && !config.Found && !credentials.Found {
 		err = named.MustBe(fmt.Sprintf(
-			"a profile that is in %s as [profile NAME] or in %s as [NAME], named with letters, digits and %s",
-			configFile, credentialsFile, namePunctuation))
+			"a profile that is in %s as [profile NAME], in quotes if NAME has a space, or in %s as [NAME]",
+			configFile, credentialsFile))
 	}
 	return config, credentials, err
 }

@@ -10,6 +10,7 @@ import (
 type Value struct {
 	Text        string // without white space at its ends; "" means not set, unless a line continues it
 	From        string // such as "/home/me/.aws/config [profile p] retry_mode"
+	Line        int    // the number of its line in a file
 	ContinuedAt int    // the number of the line that continues Text, which no setting allows; 0 means none
 }
 
@@ -40,13 +41,27 @@ func (v Value) Is(word string) bool {
 	return true
 }
 
+// Bool returns the value of a switch.
+func (v Value) Bool() (bool, error) {
+	switch {
+	case v.Is("true"):
+		return true, nil
+	case v.Is("false"):
+		return false, nil
+	}
+	return false, v.MustBe("true or false")
+}
+
 // MustBe returns the error of a value that is not allowed.
 func (v Value) MustBe(allowed string) error {
-	continued := ""
+	line, continued := "", ""
+	if v.Line != 0 {
+		line = fmt.Sprintf(", line %d,", v.Line)
+	}
 	if v.ContinuedAt != 0 {
 		continued = fmt.Sprintf(" and goes on in line %d, which is indented", v.ContinuedAt)
 	}
-	return fmt.Errorf("awsretry: %s is %s%s; it must be %s", v.From, quoted(v.Text), continued, allowed)
+	return fmt.Errorf("%s%s is %s%s; it must be %s", v.From, line, quoted(v.Text), continued, allowed)
 }
 
 func lowerASCII(c byte) byte {
