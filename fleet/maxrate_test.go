@@ -150,7 +150,7 @@ func TestMaxRateAfterPrepareFails(t *testing.T) {
 		tr := &awsretry.Transport{
 			Base: s, Mode: awsretry.Adaptive, Shared: f,
 			Prepare: func(*http.Request, int) error {
-				if since := time.Since(begun); since < 5*time.Second || since > 8*time.Second {
+				if since := time.Since(begun); since < 5*time.Second || since >= 8*time.Second {
 					return nil
 				}
 				<-refreshed
