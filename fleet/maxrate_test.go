@@ -2,11 +2,14 @@ package fleet_test
 
 import (
 	"errors"
+	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
+	"example.com/awsretry/fleet"
 	"example.com/awsretry/fleet/fleettest"
 )
 
@@ -134,4 +137,39 @@ func TestMaxRate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Slots of requests that are not sent, because Prepare fails for all of them at once,
+// are lost.
+func TestMaxRateAfterPrepareFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, &fleettest.Store{Latency: time.Millisecond}, fleet.Config{MaxRate: 50})
+		defer f.Close()
+		s := &service{rate: 1e6, burst: 1e6}
+		begun, refreshed := time.Now(), make(chan struct{})
+		tr := &awsretry.Transport{
+			Base: s, Mode: awsretry.Adaptive, Shared: f,
+			Prepare: func(*http.Request, int) error {
+				if since := time.Since(begun); since < 5*time.Second || since >= 8*time.Second {
+					return nil
+				}
+				<-refreshed
+				return errors.New("no credentials")
+			},
+		}
+		var callers sync.WaitGroup
+		for range 400 {
+			callers.Go(func() {
+				for time.Since(begun) < 12*time.Second {
+					_ = call(t.Context(), tr, host)
+				}
+			})
+		}
+		time.Sleep(8 * time.Second)
+		close(refreshed)
+		callers.Wait()
+		if most := mostInASecond(s.sent); most > 50 || len(s.sent) < 8*50 {
+			t.Errorf("%g of 50 were sent in a second, %d in all", most, len(s.sent))
+		}
+	})
 }

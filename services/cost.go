@@ -4,16 +4,18 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+
+	"example.com/awsretry/internal/replay"
 )
 
 // longestBody limits how much of a request body is read for its cost.
 const longestBody = 1 << 20
 
 // mostTokens returns the number of tokens that a request for a language model allows
-// in its response, or 0 if its body does not say, is longer than longestBody or cannot
-// be read twice.
+// in its response, or 0 if its body does not say, is longer than longestBody or is not
+// in memory: another body's GetBody may rewind the one reader that there is.
 func mostTokens(req *http.Request) float64 {
-	if req.GetBody == nil || req.ContentLength <= 0 || req.ContentLength > longestBody {
+	if req.GetBody == nil || req.ContentLength <= 0 || req.ContentLength > longestBody || !replay.InMemory(req.Body) {
 		return 0
 	}
 	body, err := req.GetBody()

@@ -72,7 +72,7 @@ func request(t *testing.T, body string) *http.Request {
 	return req
 }
 
-// A body that cannot be read twice, or is long, is not read, and each copy is closed.
+// A body that is not in memory or is long is not read, and each copy is closed.
 func TestCostLeavesTheBody(t *testing.T) {
 	const body = `{"max_tokens":480}`
 	for name, spoil := range map[string]func(*http.Request){
@@ -87,6 +87,14 @@ func TestCostLeavesTheBody(t *testing.T) {
 		"too long": func(req *http.Request) {
 			req.ContentLength = longestBody + 1
 			req.GetBody = func() (io.ReadCloser, error) { t.Error("read"); return http.NoBody, nil }
+		},
+		"one reader": func(req *http.Request) {
+			one := strings.NewReader(body)
+			req.Body = struct{ io.ReadCloser }{io.NopCloser(one)}
+			req.GetBody = func() (io.ReadCloser, error) {
+				_, err := one.Seek(0, io.SeekStart)
+				return req.Body, err
+			}
 		},
 		"broken off": func(req *http.Request) {
 			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(iotest.ErrReader(errors.New("gone"))), nil }

@@ -65,8 +65,12 @@ func fieldOf(word string) field {
 // known has the places of headers that were seen before.
 var known atomic.Pointer[map[string]place]
 
-// find returns the place of a header from its name.
-func find(key string) place {
+// mostKnown is the maximum number of places in known.
+const mostKnown = 128
+
+// find returns the place of a header from its name. If keep is set, it may add it to
+// known, which takes much longer than to find it.
+func find(key string, keep bool) place {
 	old := known.Load()
 	if old == nil {
 		old = new(map[string]place)
@@ -76,9 +80,9 @@ func find(key string) place {
 		return p
 	}
 	p = placeOf(key)
-	if len(key) < 64 {
+	if keep && len(key) < 64 {
 		all := map[string]place{strings.Clone(key): p}
-		if len(*old) < 128 { // otherwise there are random names among them
+		if len(*old) < mostKnown { // otherwise there are random names among them
 			maps.Copy(all, *old)
 		}
 		known.Store(&all) // which may lose what others found

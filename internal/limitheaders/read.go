@@ -28,6 +28,10 @@ const (
 
 	// LongestReset is the longest reset of a limit with too little left.
 	LongestReset = 24 * time.Hour
+
+	// longestName is the longest header name that is read, in bytes. Limits have it as
+	// a part of their names.
+	longestName = 255
 )
 
 // Valid reports whether the numbers are possible, and the limit is worth waiting for.
@@ -43,10 +47,10 @@ func (l Limit) Valid() bool {
 func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit {
 	r := reader{header: header, clock: clock}
 	for key, values := range header {
-		if len(values) == 0 || !concerns(key) {
+		if len(values) == 0 || len(key) > longestName || !concerns(key) {
 			continue
 		}
-		p := find(key)
+		p := find(key, len(header) < mostKnown)
 		if p.field == none {
 			continue
 		}

@@ -224,3 +224,21 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// A long name is not read, because it would be copied for each of the value's limits,
+// and many names are not kept.
+func TestManyAndLongNames(t *testing.T) {
+	long := http.Header{strings.Repeat("A", longestName) + "-Ratelimit": {strings.Repeat("a;r=1,", 100) + "a;r=1"}}
+	if got := Append(make([]Limit, 0, MostRead), long, time.Now); len(got) > 0 {
+		t.Errorf("a long name: %d limits, the first is %.100v", len(got), got[0])
+	}
+	many := http.Header{}
+	for i := range 10 * mostKnown {
+		many[http.CanonicalHeaderKey(fmt.Sprintf("Many%d-Limit", i))] = []string{"1"}
+	}
+	before := known.Load()
+	Append(make([]Limit, 0, MostRead), many, time.Now)
+	if known.Load() != before {
+		t.Error("many names: they are kept")
+	}
+}

@@ -2,6 +2,7 @@ package pacer
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"example.com/awsretry/internal/announced"
@@ -116,7 +117,9 @@ func (p *Pacer) Request(req *http.Request) (r announced.Request) {
 	}
 	r.Costs = &announced.Costs{Names: *names}
 	for i, name := range *names {
-		r.Costs.Values[i] = p.config.Cost(req, name)
+		if slices.Index(*names, name) == i { // two limits may have that name, and Cost may read the body
+			r.Costs.Values[i] = p.config.Cost(req, name)
+		}
 	}
 	return r
 }

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/tokens"
 )
 
@@ -82,6 +85,29 @@ func TestCapacityBelowTheLowestRate(t *testing.T) {
 		_, send, _ := p.Rates()
 		if got := p.bucket.Tokens(); send != 100 || math.Abs(got-3.2) > 1e-8 {
 			t.Errorf("%v tokens at the rate %v, want 3.2 at 100", got, send)
+		}
+	})
+}
+
+// Cost is called once for all limits of a name.
+func TestCostOfANameIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		p := New(complete(Config{Limits: true, Cost: func(*http.Request, string) float64 { calls++; return 7 }}))
+		for _, limit := range []announced.Limit{
+			{Name: "tokens", Quota: 100, Remaining: 50, Reset: time.Hour},
+			{Name: "tokens", Quota: 1000, Remaining: 900, Reset: time.Hour},
+		} {
+			sent, _ := p.Take(announced.Request{Route: announced.RouteOf("GET", fmt.Sprint("/", limit.Quota))})
+			time.Sleep(time.Second)
+			p.Announce(sent, Announcement{Limits: []announced.Limit{limit}})
+		}
+		if n := len(p.Limits()); n != 2 {
+			t.Fatalf("%d limits, want 2", n)
+		}
+		req := p.Request(httptest.NewRequest(http.MethodGet, "/100", nil))
+		if calls != 1 || req.Costs.Values[0] != 7 {
+			t.Errorf("%d calls for %q, %v", calls, req.Costs.Names, req.Costs.Values[:2])
 		}
 	})
 }

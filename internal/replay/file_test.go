@@ -210,3 +210,19 @@ func TestMemory(t *testing.T) {
 		}
 	}
 }
+
+// InMemory does not race with a Read.
+func TestInMemoryDuringARead(t *testing.T) {
+	r := strings.NewReader("body")
+	read := make(chan error)
+	go func() {
+		_, err := r.ReadByte()
+		read <- err
+	}()
+	if !InMemory(io.NopCloser(r)) {
+		t.Error("a strings.Reader is not in memory")
+	}
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+}

@@ -111,10 +111,13 @@ func (b *Bucket) Locked(f func(now time.Duration)) {
 	b.serve(now)
 }
 
-// Put adds n tokens, up to the capacity.
+// Put adds n tokens, up to the capacity. A slot cannot be put back: it is over.
 func (b *Bucket) Put(n float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.slotted {
+		n = 0
+	}
 	b.put(b.Now(), n)
 }
 

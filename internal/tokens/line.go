@@ -65,7 +65,7 @@ func (b *Bucket) WaitFor(
 	// expected.
 	var late <-chan time.Time
 	if limited && bounded {
-		timer := time.NewTimer(limit + 1)
+		timer := time.NewTimer(min(limit, clockEnd) + 1)
 		defer timer.Stop()
 		late = timer.C
 	}
@@ -161,7 +161,7 @@ func (b *Bucket) takeOrJoin(
 }
 
 // leave gives up w's place in line. If w was granted its tokens meanwhile, they
-// go to the line and then to the bucket.
+// go to the line and then to the bucket; a slot is lost.
 func (b *Bucket) leave(w *waiter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,7 +169,9 @@ func (b *Bucket) leave(w *waiter) {
 	b.advance(now)
 	select {
 	case <-w.granted:
-		b.tokens += w.n
+		if !b.slotted {
+			b.tokens += w.n
+		}
 		if b.limits != nil {
 			b.limits.Settle(w.sent, false)
 		}

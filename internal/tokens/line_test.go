@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -325,6 +326,35 @@ func TestSlots(t *testing.T) {
 	})
 }
 
+// A slot that was taken and not used is lost: used later, it would be one more
+// request in another second. The slots ahead stay.
+func TestSlotsAreNotPutBack(t *testing.T) {
+	for name, giveUp := range map[string]func(*Bucket, *waiter){
+		"a request that was not sent": func(b *Bucket, _ *waiter) { time.Sleep(time.Second); b.Put(1) },
+		"a caller that gives up":      (*Bucket).leave,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newEmpty(1, 1)
+				w, next := mustJoin(t, b, 1), mustJoin(t, b, 1)
+				b.AddSlots(Slots{Every: 2 * time.Second, N: 2})
+				if !w.isGranted() {
+					t.Fatal("the first slot was not granted")
+				}
+				giveUp(b, w)
+				if n, _ := b.Ahead(); n != 1 || next.isGranted() {
+					t.Errorf("%d slots are ahead, want 1; the next caller has the first one: %v", n, next.isGranted())
+				}
+				time.Sleep(2*time.Second - b.Now())
+				synctest.Wait()
+				if !next.isGranted() {
+					t.Error("the second slot was not granted")
+				}
+			})
+		})
+	}
+}
+
 // A caller that waits for a limit does not hold up others that do not need it.
 // Callers that need it are served in order. The timer of such a caller adds no
 // tokens for later callers that wait for tokens.
@@ -421,6 +451,9 @@ func TestLimitOfAWaitForALedger(t *testing.T) {
 		took, err := wait(t.Context(), 12*time.Second)
 		if took < 12*time.Second || took > 13*time.Second || !errors.As(err, &tooLong) {
 			t.Errorf("%v, %v", took, err)
+		}
+		if took, err := wait(t.Context(), math.MaxInt64); took < 7*time.Second || err != nil {
+			t.Errorf("the longest limit: %v, %v", took, err)
 		}
 		wantIdle(t, b.Bucket)
 	})
