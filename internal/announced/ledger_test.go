@@ -429,6 +429,34 @@ func TestStories(t *testing.T) {
 				y.Error("the limit is both routes'")
 			}
 		}},
+		{"two routes that were taken for one, and move apart", 0, func(y *story) {
+			a, b := Request{Route: RouteOf("GET", "/a")}, Request{Route: RouteOf("GET", "/b")}
+			y.respond(a, of100(80, 20*s))
+			y.respond(b, of100(79, 20*s))
+			y.left(79)
+			y.at(s)
+			y.respond(a, of100(0, 19*s))
+			y.at(6 * s) // a probe
+			y.respond(b, of100(78, 14*s))
+			y.left(0, 78)
+			if y.wait(a) == 0 || y.wait(b) != 0 {
+				y.Errorf("waits of %v, and %v with much left", y.wait(a), y.wait(b))
+			}
+		}},
+		{"two routes that were taken for two, and move together", 0, func(y *story) {
+			a, b := Request{Route: RouteOf("GET", "/a")}, Request{Route: RouteOf("GET", "/b")}
+			y.respond(a, of100(99, 20*s))
+			y.respond(b, of100(99, 20*s))
+			y.left(99, 99)
+			y.at(s)
+			y.respond(a, of100(60, 19*s))
+			y.respond(b, of100(59, 19*s))
+			y.left(59)
+			y.respond(a, of100(0, 19*s))
+			if y.wait(b) == 0 {
+				y.Error("the limit is both routes'")
+			}
+		}},
 		{"a route whose responses announce limits in turn", 0, func(y *story) {
 			a := Request{Route: RouteOf("POST", "/graphql")}
 			y.respond(a, called("all", of100(90, 20*s)), called("query", of100(0, 20*s)))
