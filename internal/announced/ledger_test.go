@@ -372,6 +372,15 @@ func TestStories(t *testing.T) {
 				y.Errorf("trips of 1 to 3 s, and %v for one", trip)
 			}
 		}},
+		{"a window of a few response times is left to the pacing, a bucket is not", 0, func(y *story) {
+			for limit, want := range map[Limit]time.Duration{of100(0, 60*s): 0, of100(0, 90*s): 20 * s, refill(0): 1250 * time.Millisecond} {
+				y.Ledger, y.now = New(0), 0
+				sent := y.send()
+				y.at(20 * s)
+				y.hear(sent, limit)
+				y.waits(want)
+			}
+		}},
 		{"a limit that is gone", 0, func(y *story) {
 			y.hear(y.send(), of100(0, time.Hour))
 			y.hear(y.sendAt(5 * s))

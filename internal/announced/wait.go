@@ -95,18 +95,13 @@ func (m *limit) uncertain(trip time.Duration) float64 {
 }
 
 // unknown reports whether it is not known when units come back, so that the limit is
-// left to the pacing: the limit contradicted itself, its window is so short that it is
-// almost over when the next request is served, or it has no reset, and what comes back
-// is not steady.
+// left to the pacing: the limit contradicted itself, or it has no reset, or a window
+// that is almost over when the next request is served, and what comes back is not
+// steady. In windows of a few seconds it never is.
 func (m *limit) unknown(now, trip time.Duration) bool {
 	w := &m.window
-	if now < m.doubted {
-		return true
-	}
-	if w.ends && w.length <= min(4*trip, longestSpace) {
-		return true
-	}
-	return !w.ends && !m.flow.steady()
+	short := w.ends && w.length <= 4*trip
+	return now < m.doubted || short && w.length <= longestSpace || (short || !w.ends) && !m.flow.steady()
 }
 
 // free reports whether a request that leaves room need not be spaced: much remains,
