@@ -641,23 +641,15 @@ func TestCost(t *testing.T) {
 	if c.mean != 7 || c.most != 7 {
 		t.Errorf("a guess: %v, at most %v", c.mean, c.most)
 	}
-	crowd := true
 	pair := func(number int, cost float64) {
-		c.take(number, 0, false)
+		c.take(number, 0)
 		for c.takes%pairInterval != 1 {
-			c.take(0, 0, false)
+			c.take(0, 0)
 		}
-		c.take(number+1, 0, true)
-		if crowd {
-			c.take(number+2, 0, true)
-		}
+		c.take(number+1, 0)
 		c.hear(number+1, 100-cost) // responses in either order
 		c.hear(number, 100)
 	}
-	if pair(1, 5); len(c.samples) > 0 {
-		t.Error("something is learned of two in a crowd")
-	}
-	crowd = false
 	for i := range 2 * costSamples {
 		pair(10*i+11, []float64{5, -5, 10}[i%3])
 	}
