@@ -149,8 +149,6 @@ func (m *limit) pace(now, trip time.Duration, room float64) float64 {
 		left = max(m.window.end-now-m.late(), min(m.window.off/2, m.window.length/8))
 		others := min(-m.flow.rate*m.window.length.Seconds()/m.size(), 1)
 		left += time.Duration(max(others, 0) * float64(min(2*trip, m.window.length/8)))
-	} else { // other clients may be about to use the last units
-		room -= min(2*m.cost.mean, m.size()/4)
 	}
 	even := room / left.Seconds()
 	pace := max(m.back()+even, leastShare*even)
