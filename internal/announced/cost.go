@@ -15,7 +15,6 @@ type cost struct {
 	samples []float64
 	next    int // the sample to replace
 	takes   int
-	near    bool // the last request was sent right after another one
 	pair    pair
 
 	// grain divides all values that were announced: they may be rounded to it. Then
@@ -28,12 +27,10 @@ type cost struct {
 	requests int
 }
 
-// A pair is two requests that were sent back to back. In a crowd, the service may
-// serve other requests in between, so the pair can only show a cost of at most one.
+// A pair is two requests that were sent back to back.
 type pair struct {
 	second    int        // the number of the second request; 0 means no pair
 	remaining [2]float64 // announced after each request; negative if not known yet
-	crowded   bool       // other requests were sent with them
 }
 
 const (
@@ -101,16 +98,12 @@ func (c *cost) wantsPair() bool {
 	return (c.mean > 1 || len(c.samples) < fewSamples) && c.takes%pairInterval == 1 && c.rounding() == 0
 }
 
-// take records a request. near reports whether it was sent right after another one.
-func (c *cost) take(number int, known float64, near bool) {
-	switch {
-	case known == 0 && c.wantsPair():
-		c.pair = pair{number, [2]float64{-1, -1}, c.near}
-	case near && number == c.pair.second+1:
-		c.pair.crowded = true
+// take records a request.
+func (c *cost) take(number int, known float64) {
+	if known == 0 && c.wantsPair() {
+		c.pair = pair{number, [2]float64{-1, -1}}
 	}
 	c.takes++
-	c.near = near
 }
 
 // hear updates the cost with the units that remained after a request.
@@ -126,8 +119,8 @@ func (c *cost) hear(number int, remaining float64) {
 	}
 	// With nothing left, the second request may have needed more or been refused. With
 	// more left than before, the service handled them in the opposite order.
-	cost, crowded := r[0]-r[1], c.pair.crowded
-	if c.pair = (pair{}); r[1] >= 1 && cost >= manyGrains*c.rounding() && (cost <= 1 || !crowded) {
+	cost := r[0] - r[1]
+	if c.pair = (pair{}); r[1] >= 1 && cost >= manyGrains*c.rounding() {
 		c.learn(cost)
 	}
 }

@@ -372,6 +372,15 @@ func TestStories(t *testing.T) {
 				y.Errorf("trips of 1 to 3 s, and %v for one", trip)
 			}
 		}},
+		{"a window of a few response times is left to the pacing, a bucket is not", 0, func(y *story) {
+			for limit, want := range map[Limit]time.Duration{of100(0, 60*s): 0, of100(0, 90*s): 20 * s, refill(0): 1250 * time.Millisecond} {
+				y.Ledger, y.now = New(0), 0
+				sent := y.send()
+				y.at(20 * s)
+				y.hear(sent, limit)
+				y.waits(want)
+			}
+		}},
 		{"a limit that is gone", 0, func(y *story) {
 			y.hear(y.send(), of100(0, time.Hour))
 			y.hear(y.sendAt(5 * s))
@@ -425,6 +434,34 @@ func TestStories(t *testing.T) {
 			y.respond(b, of100(98, 20*s))
 			y.left(98)
 			y.respond(a, of100(0, 20*s))
+			if y.wait(b) == 0 {
+				y.Error("the limit is both routes'")
+			}
+		}},
+		{"two routes that were taken for one, and move apart", 0, func(y *story) {
+			a, b := Request{Route: RouteOf("GET", "/a")}, Request{Route: RouteOf("GET", "/b")}
+			y.respond(a, of100(80, 20*s))
+			y.respond(b, of100(79, 20*s))
+			y.left(79)
+			y.at(s)
+			y.respond(a, of100(0, 19*s))
+			y.at(6 * s) // a probe
+			y.respond(b, of100(78, 14*s))
+			y.left(0, 78)
+			if y.wait(a) == 0 || y.wait(b) != 0 {
+				y.Errorf("waits of %v, and %v with much left", y.wait(a), y.wait(b))
+			}
+		}},
+		{"two routes that were taken for two, and move together", 0, func(y *story) {
+			a, b := Request{Route: RouteOf("GET", "/a")}, Request{Route: RouteOf("GET", "/b")}
+			y.respond(a, of100(99, 20*s))
+			y.respond(b, of100(99, 20*s))
+			y.left(99, 99)
+			y.at(s)
+			y.respond(a, of100(60, 19*s))
+			y.respond(b, of100(59, 19*s))
+			y.left(59)
+			y.respond(a, of100(0, 19*s))
 			if y.wait(b) == 0 {
 				y.Error("the limit is both routes'")
 			}
@@ -604,23 +641,15 @@ func TestCost(t *testing.T) {
 	if c.mean != 7 || c.most != 7 {
 		t.Errorf("a guess: %v, at most %v", c.mean, c.most)
 	}
-	crowd := true
 	pair := func(number int, cost float64) {
-		c.take(number, 0, false)
+		c.take(number, 0)
 		for c.takes%pairInterval != 1 {
-			c.take(0, 0, false)
+			c.take(0, 0)
 		}
-		c.take(number+1, 0, true)
-		if crowd {
-			c.take(number+2, 0, true)
-		}
+		c.take(number+1, 0)
 		c.hear(number+1, 100-cost) // responses in either order
 		c.hear(number, 100)
 	}
-	if pair(1, 5); len(c.samples) > 0 {
-		t.Error("something is learned of two in a crowd")
-	}
-	crowd = false
 	for i := range 2 * costSamples {
 		pair(10*i+11, []float64{5, -5, 10}[i%3])
 	}

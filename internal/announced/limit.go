@@ -160,7 +160,7 @@ func (m *limit) take(now, trip time.Duration, number int, known float64, turn tu
 	m.sends.add(now, c, m.size())
 	near := now-m.lastTake < trip/closeShare
 	m.flow.take(number, known, near)
-	m.cost.take(number, known, near)
+	m.cost.take(number, known)
 	m.inFlight.add(known)
 	m.lastTake = now
 	if turn != inTurn {

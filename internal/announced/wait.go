@@ -95,18 +95,13 @@ func (m *limit) uncertain(trip time.Duration) float64 {
 }
 
 // unknown reports whether it is not known when units come back, so that the limit is
-// left to the pacing: the limit contradicted itself, its window is so short that it is
-// almost over when the next request is served, or it has no reset, and what comes back
-// is not steady.
+// left to the pacing: the limit contradicted itself, or it has no reset, or a window
+// that is almost over when the next request is served, and what comes back is not
+// steady. In windows of a few seconds it never is.
 func (m *limit) unknown(now, trip time.Duration) bool {
 	w := &m.window
-	if now < m.doubted {
-		return true
-	}
-	if w.ends && w.length <= min(4*trip, longestSpace) {
-		return true
-	}
-	return !w.ends && !m.flow.steady()
+	short := w.ends && w.length <= 4*trip
+	return now < m.doubted || short && w.length <= longestSpace || (short || !w.ends) && !m.flow.steady()
 }
 
 // free reports whether a request that leaves room need not be spaced: much remains,
@@ -154,8 +149,6 @@ func (m *limit) pace(now, trip time.Duration, room float64) float64 {
 		left = max(m.window.end-now-m.late(), min(m.window.off/2, m.window.length/8))
 		others := min(-m.flow.rate*m.window.length.Seconds()/m.size(), 1)
 		left += time.Duration(max(others, 0) * float64(min(2*trip, m.window.length/8)))
-	} else { // other clients may be about to use the last units
-		room -= min(2*m.cost.mean, m.size()/4)
 	}
 	even := room / left.Seconds()
 	pace := max(m.back()+even, leastShare*even)

@@ -248,13 +248,13 @@ func TestRetryAfterDuringAnAnnouncedWait(t *testing.T) {
 		tr.ShareRetryAfter, tr.RetryAfterSpread = true, -1
 		base := tr.Base
 		tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			time.Sleep(5 * time.Second)
+			time.Sleep(2 * time.Second)
 			return base.RoundTrip(req)
 		})
 		sendGet(t, tr)
 		go sendGet(t, tr)
 		synctest.Wait()
-		if r := sendGet(t, tr); r.took < 35*time.Second || r.took > 55*time.Second {
+		if r := sendGet(t, tr); r.took < 32*time.Second || r.took > 52*time.Second {
 			t.Error(r)
 		}
 		wantLeft(t, tr, 90)
