@@ -130,8 +130,10 @@ type Item struct {
 // and closes the bodies of all requests. In SQLite, nobody else can write during
 // the transaction, so enqueue at most a few thousand at a time: 100,000 may take a
 // minute.
-func (q *Queue) EnqueueMany(ctx context.Context, items []Item) (ids []int64, fault error) {
+func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) {
 	var all []newJob
+	var ids []int64
+	var fault error
 	for i, item := range items {
 		switch {
 		case item.Request == nil && fault == nil:
