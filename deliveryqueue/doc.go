@@ -24,15 +24,10 @@
 // Idempotency-Key header. An endpoint that stores the keys for as long as the
 // policy runs can ignore repetitions.
 //
-// The order of deliveries is not guaranteed: each has its own schedule.
-//
-// No endpoint holds up another, however slow it is: an attempt that waits for its
-// response is not a worker (see Config.Workers and Config.PerEndpoint).
-//
-// Nothing is dropped: a delivery that failed for good stays in the store as a
-// dead letter, with its body and headers, until Redrive, or until
-// Config.DeadLetter has taken it. A row that cannot be read, and one during
-// whose attempts the process died 1,000 times, become dead letters too.
+// The order of deliveries is not guaranteed. No endpoint holds up another, however
+// slow it is (see Config.Workers and Config.PerEndpoint). Nothing is dropped: what
+// failed for good, cannot be read, or was attempted by 1,000 processes that died
+// becomes a dead letter.
 //
 // # Time
 //
@@ -42,7 +37,5 @@
 //
 // Times are those of the store's clock: PostgreSQL's, or in SQLite the
 // machine's. The clocks of the processes may differ from it. If it is set back,
-// deliveries that wait longer than 5 seconds are late by as much. If the clock
-// of a process is ahead of PostgreSQL's, its new deliveries are attempted up to
-// 5 seconds late. Delivery.Enqueued is by the clock of the process.
+// deliveries that wait longer than 5 seconds are late by as much.
 package deliveryqueue

@@ -50,13 +50,12 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 		}
 		return byURL[name]
 	}
-	oldest := make(map[string]int64)
 	count := func(rows *sql.Rows) error {
 		var name, state string
 		var n int
-		var first int64
 		var due sql.NullInt64
-		if err := rows.Scan(&name, &state, &n, &first, &due); err != nil {
+		var first storedTime
+		if err := rows.Scan(&name, &state, &n, &due, &first); err != nil {
 			return err
 		}
 		e := of(name)
@@ -66,7 +65,9 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 		switch stateOf(rivertype.JobState(state)) {
 		case Waiting:
 			e.Waiting += n
-			oldest[name] = min(cmp.Or(oldest[name], first), first)
+			if e.Oldest.IsZero() || first.Before(e.Oldest) {
+				e.Oldest = first.Time
+			}
 		case Running:
 			e.Running += n
 		case Dead:
@@ -105,9 +106,6 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 		s.greatest())); err != nil {
 		return nil, err
 	}
-	if err := s.setOldest(ctx, byURL, oldest); err != nil {
-		return nil, err
-	}
 	var all []Endpoint
 	for _, e := range byURL {
 		all = append(all, *e)
@@ -123,31 +121,9 @@ func (s *store) countQuery(index, condition string) string {
 	if index == dueIndex { // which has the times
 		due = fmt.Sprintf(`CASE WHEN min(scheduled_at) <= %s THEN %s END`, s.after(`0`), s.microsOf(`min(scheduled_at)`))
 	}
-	return fmt.Sprintf(`SELECT %[1]s, state, count(*), min(id), %[4]s FROM %[2]s WHERE %[3]s GROUP BY %[1]s, state`,
+	return fmt.Sprintf(`SELECT endpoint, state, n, due, (SELECT created_at FROM river_job WHERE id = first) FROM (
+			SELECT %[1]s AS endpoint, state, count(*) AS n, min(id) AS first, %[4]s AS due FROM %[2]s WHERE %[3]s GROUP BY 1, state) AS counts`,
 		s.endpoint(), s.jobsBy(index), condition, due) // without the index, SQLite would read the rows
-}
-
-// setOldest sets when the deliveries with these IDs were enqueued.
-func (s *store) setOldest(ctx context.Context, byURL map[string]*Endpoint, oldest map[string]int64) error {
-	var ids []int64
-	byID := make(map[int64]*Endpoint)
-	for name, id := range oldest {
-		ids, byID[id] = append(ids, id), byURL[name]
-	}
-	for chunk := range slices.Chunk(ids, pageSize) {
-		if err := s.each(ctx, s.reading, func(rows *sql.Rows) error {
-			var id int64
-			var at storedTime
-			err := rows.Scan(&id, &at)
-			if err == nil {
-				byID[id].Oldest = at.Time
-			}
-			return err
-		}, `SELECT id, created_at FROM river_job WHERE id IN `+idList(chunk)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Pause makes the deliveries to an endpoint wait, in all processes, until Resume.

@@ -98,18 +98,25 @@ func (s *store) within(tx any) insertFunc {
 
 func (q *Queue) enqueue(ctx context.Context, req *http.Request, o Options, insert insertFunc) (int64, error) {
 	job, err := q.job(req, o)
+	var ids []int64
 	if err == nil {
-		err = q.check()
+		ids, err = q.insertIn(ctx, []newJob{job}, insert)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
+		return 0, errorOf("Enqueue", err)
 	}
-	ids, err := insert(ctx, []newJob{job})
-	if err != nil {
-		return 0, fmt.Errorf("deliveryqueue: Enqueue: %w", err)
+	return ids[0], nil
+}
+
+func (q *Queue) insertIn(ctx context.Context, all []newJob, insert insertFunc) (ids []int64, err error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	if len(all) > 0 {
+		ids, err = insert(ctx, all)
 	}
 	q.asked.give()
-	return ids[0], nil
+	return ids, err
 }
 
 // An Item is one of the deliveries of EnqueueMany.
@@ -125,6 +132,7 @@ type Item struct {
 // minute.
 func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) {
 	var all []newJob
+	var ids []int64
 	var fault error
 	for i, item := range items {
 		switch {
@@ -141,20 +149,9 @@ func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) 
 		}
 	}
 	if fault == nil {
-		fault = q.check()
+		ids, fault = q.insertIn(ctx, all, q.store.insertSoon)
 	}
-	if fault != nil {
-		return nil, fmt.Errorf("deliveryqueue: EnqueueMany: %w", fault)
-	}
-	if len(all) == 0 {
-		return nil, nil
-	}
-	ids, err := q.store.insertSoon(ctx, all)
-	if err != nil {
-		return nil, fmt.Errorf("deliveryqueue: EnqueueMany: %w", err)
-	}
-	q.asked.give()
-	return ids, nil
+	return ids, errorOf("EnqueueMany", fault)
 }
 
 // job returns the job of a delivery. It reads and closes the request's body.

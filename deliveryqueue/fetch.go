@@ -179,15 +179,13 @@ func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 // allot returns the endpoints to take deliveries from.
 func (f *fetcher) allot(all []candidate) []candidate {
 	chosen, next := f.ledger.allot(all, time.Now())
-	if !next.IsZero() {
-		f.soon(next)
-	}
+	f.soon(next)
 	return chosen
 }
 
-// soon makes the next look be at t at the latest.
+// soon makes the next look be at t at the latest, unless t is zero.
 func (f *fetcher) soon(t time.Time) {
-	if t.Before(f.next) {
+	if !t.IsZero() && t.Before(f.next) {
 		f.next = t
 	}
 }

@@ -57,7 +57,7 @@ func TestOutcomeIsCommittedByNumber(t *testing.T) {
 	}
 	conditions := map[string]string{dueIndex: q.store.available(), asideIndex: aside}
 	for index, condition := range conditions {
-		if text := plan(t, q, q.store.countQuery(index, condition)); text != "SCAN river_job USING INDEX "+index {
+		if text := plan(t, q, q.store.countQuery(index, condition)); !strings.Contains(text, "SCAN river_job USING INDEX "+index) || strings.Contains(text, "SCAN river_job\n") {
 			t.Errorf("the plan is\n%s", text)
 		}
 	}

@@ -57,7 +57,8 @@ func (s *store) insertAll(ctx context.Context, in connection, all []newJob) ([]i
 	}
 	ids, err := s.insert(ctx, tx, all)
 	if err != nil {
-		return nil, errors.Join(err, ignoreDone(tx.Rollback()))
+		_ = tx.Rollback() // the context may have done it
+		return nil, err
 	}
 	return ids, tx.Commit()
 }

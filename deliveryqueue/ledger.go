@@ -2,6 +2,7 @@ package deliveryqueue
 
 import (
 	"cmp"
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,34 +14,28 @@ import (
 //     Config.Workers. It is only one of all attempts in progress, of which there are
 //     at most extra more than workers.
 //   - A quarter of the workers, and as many of all attempts in progress, is reserved
-//     for the endpoints whose attempts are quick on average, and another quarter of the
-//     workers for these and for new endpoints.
+//     for the endpoints whose attempts are quick on average. New ones are not.
 //   - An endpoint has an equal part of the rest, and one part is left over, or an
 //     eleventh if more than ten endpoints were used lately. It does not have more than
 //     could still begin.
 //   - The next attempt is alternately for the endpoint whose deliveries have waited
-//     least, so that one that has no backlog does not wait for many that do, unless it
-//     is slow or has an eighth of the workers; and for the one with the fewest attempts
-//     in progress that had none for longest.
+//     least, so that one that has no backlog does not wait for many that do; and for
+//     the one with the fewest attempts in progress that had none for longest.
 //
 // So an endpoint that is slow, now and then or always, delays the others by at most
 // quickly, unless as many attempts hang as there may be. Each process considers only
 // its own attempts.
 type ledger struct {
 	workers, total int // attempts that are quick so far, and all in progress, at most
-	kept           int // of each, for other endpoints than those of the next class
+	kept           int // of each, for quick endpoints
 	perEndpoint    int // 0: no limit
 
 	mu       sync.Mutex
 	attempts map[int64]running // in progress, by job
 	begun    int               // all attempts
-	recent   [classes]bool     // the last one was for the endpoint of this class whose deliveries have waited least
+	recent   map[bool]bool     // by quick: the last one was for the endpoint whose deliveries have waited least
 	accounts map[string]*account
 	full     bool // there was no room for a delivery that is due
-
-	// successes are the last ones of the endpoints since flush, in the store's Unix
-	// microseconds.
-	successes map[string]int64
 }
 
 // An account is what is known about an endpoint that was used lately.
@@ -48,11 +43,11 @@ type account struct {
 	attempts int       // in progress
 	turn     int       // ledger.begun when its last attempt began
 	used     time.Time // when its last attempt began or ended
-	known    bool      // an attempt has ended, or is not quick
 	mean     time.Duration
 	health   health
 
-	delivered time.Time // when an attempt last succeeded
+	succeeded time.Time // when an attempt last did, by the store's clock
+	flushed   bool      // since then
 }
 
 // A health is what the last attempts show about an endpoint.
@@ -69,38 +64,19 @@ const (
 	hogs    = 10                     // endpoints whose attempts may hang while others can begin
 	lately  = 10 * time.Minute       // for which an account is kept
 	ofLast  = 16                     // attempts of which an account has the mean
-	part    = 8                      // of the workers, which an endpoint may have because its deliveries have waited least
 )
 
 func newLedger(c Config) *ledger {
 	return &ledger{
 		workers: c.Workers, total: c.sockets(), kept: (c.Workers + 3) / 4, perEndpoint: c.PerEndpoint,
-		attempts:  make(map[int64]running),
-		accounts:  make(map[string]*account),
-		successes: make(map[string]int64),
+		attempts: make(map[int64]running), recent: make(map[bool]bool), accounts: make(map[string]*account),
 	}
 }
 
 // sockets returns how many attempts may be in progress.
 func (c Config) sockets() int { return min(c.Workers+extra, maxWorkers) }
 
-// The classes of endpoints.
-const (
-	isQuick = iota
-	isNew
-	isSlow
-	classes
-)
-
-func (a *account) class() int {
-	switch {
-	case !a.known:
-		return isNew
-	case a.mean < quickly:
-		return isQuick
-	}
-	return isSlow
-}
+func (a *account) quick() bool { return a.mean < quickly }
 
 // note records what an attempt takes, up to now or in all. noted is what was recorded
 // of it before.
@@ -109,7 +85,6 @@ func (a *account) note(took, noted time.Duration) {
 		a.mean -= a.mean / ofLast
 	}
 	a.mean += (took - noted) / ofLast
-	a.known = true
 }
 
 // running is the attempts of a job in progress. There may briefly be two, when the
@@ -144,8 +119,8 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.full = false
-	rooms, next := l.rooms(now)
-	own := make([]account, len(candidates))
+	all, forSlow, next := l.rooms(now)
+	own := slices.Repeat([]account{{mean: quickly}}, len(candidates))
 	for i := range candidates {
 		candidates[i].N = 0
 		if a := l.accounts[candidates[i].Endpoint]; a != nil {
@@ -163,17 +138,14 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 			if c.N == c.turns {
 				continue
 			}
-			if !rooms.has(a.class()) || a.attempts >= max(1, min(most, rooms[isQuick].attempts-l.kept)) {
+			if !all.has() || !a.quick() && !forSlow.has() || a.attempts >= max(1, min(most, all.attempts-l.kept)) {
 				l.full = true
 				continue
 			}
 			if pick < 0 || cmp.Or(cmp.Compare(a.attempts, own[pick].attempts), cmp.Compare(a.turn, own[pick].turn)) < 0 {
 				pick = i
 			}
-			if c.N > 0 || a.class() == isSlow || a.attempts > l.workers/part {
-				continue
-			}
-			if newest < 0 || cmp.Or(cmp.Compare(c.waited, candidates[newest].waited), cmp.Compare(a.turn, own[newest].turn)) < 0 {
+			if c.N == 0 && (newest < 0 || cmp.Or(cmp.Compare(c.waited, candidates[newest].waited), cmp.Compare(a.turn, own[newest].turn)) < 0) {
 				newest = i
 			}
 		}
@@ -181,14 +153,17 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 			break
 		}
 		if newest >= 0 {
-			recent := &l.recent[own[newest].class()]
-			if *recent = !*recent; *recent {
+			quick := own[newest].quick()
+			if l.recent[quick] = !l.recent[quick]; l.recent[quick] {
 				pick = newest
 			}
 		}
 		candidates[pick].N++
 		own[pick].attempts++
-		rooms.take(own[pick].class(), 1, true)
+		all.take(1, true)
+		if !own[pick].quick() {
+			forSlow.take(1, true)
+		}
 	}
 	for _, c := range candidates {
 		if c.N > 0 {
@@ -201,34 +176,21 @@ func (l *ledger) allot(candidates []candidate, now time.Time) (chosen []candidat
 	return chosen, next
 }
 
-// rooms has how many attempts may begin, for the endpoints of each class and those of
-// the classes after it together.
-type rooms [classes]struct{ workers, attempts int }
+// A room is how many attempts may begin.
+type room struct{ workers, attempts int }
 
-func (r *rooms) has(class int) bool {
-	for _, room := range r[:class+1] {
-		if room.workers <= 0 || room.attempts <= 0 {
-			return false
-		}
-	}
-	return true
-}
+func (r room) has() bool { return r.workers > 0 && r.attempts > 0 }
 
-func (r *rooms) take(class, n int, working bool) {
-	for i := range r[:class+1] {
-		r[i].attempts -= n
-		if working {
-			r[i].workers -= n
-		}
+func (r *room) take(n int, working bool) {
+	r.attempts -= n
+	if working {
+		r.workers -= n
 	}
 }
 
-// rooms returns the rooms, and when there will be another worker. It records what the
-// attempts in progress take.
-func (l *ledger) rooms(now time.Time) (all rooms, next time.Time) {
-	for class := range all {
-		all[class].workers, all[class].attempts = max(l.workers-class*l.kept, 1), l.total-min(class, 1)*l.kept
-	}
+// rooms returns the room for all endpoints, of it that for those that are not quick,
+// and when there will be another worker. It records what the attempts in progress take.
+func (l *ledger) rooms(now time.Time) (all, forSlow room, next time.Time) {
 	for job, r := range l.attempts {
 		if age := now.Sub(r.began); !r.ended && !r.working(now) {
 			l.accounts[r.endpoint].note(age, r.noted)
@@ -236,14 +198,19 @@ func (l *ledger) rooms(now time.Time) (all rooms, next time.Time) {
 			l.attempts[job] = r
 		}
 	}
+	all = room{l.workers, l.total}
+	forSlow = room{max(l.workers-l.kept, 1), l.total - l.kept}
 	for _, r := range l.attempts {
 		working := r.working(now)
 		if end := r.began.Add(quickly); working && (next.IsZero() || end.Before(next)) {
 			next = end
 		}
-		all.take(l.accounts[r.endpoint].class(), r.n, working)
+		all.take(r.n, working)
+		if !l.accounts[r.endpoint].quick() {
+			forSlow.take(r.n, working)
+		}
 	}
-	return all, next
+	return all, forSlow, next
 }
 
 // enter records that an attempt begins.
@@ -252,7 +219,7 @@ func (l *ledger) enter(job int64, endpoint string, h health, now time.Time) {
 	defer l.mu.Unlock()
 	a := l.accounts[endpoint]
 	if a == nil {
-		a = &account{mean: quickly}
+		a = &account{mean: quickly, flushed: true}
 		l.accounts[endpoint] = a
 	}
 	l.attempts[job] = running{endpoint: endpoint, n: l.attempts[job].n + 1, began: now}
@@ -328,9 +295,8 @@ func (l *ledger) saw(job int64, failed bool, now time.Time) (endpoint string, be
 func (l *ledger) succeeded(job int64, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r, ok := l.attempts[job]; ok {
-		l.successes[r.endpoint] = at.UnixMicro()
-		l.accounts[r.endpoint].delivered = time.Now()
+	if a := l.accounts[l.attempts[job].endpoint]; a != nil {
+		a.succeeded, a.flushed = at, false
 	}
 }
 
@@ -339,22 +305,22 @@ func (l *ledger) delivered(endpoint string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[endpoint]
-	return a != nil && now.Sub(a.delivered) < time.Minute
+	return a != nil && now.Sub(a.succeeded) < time.Minute
 }
 
-// flush returns the successes since the last call, and forgets endpoints that were
-// not used lately.
+// flush returns the last successes of the endpoints since the last call, and forgets
+// endpoints that were not used lately.
 func (l *ledger) flush(now time.Time) (all []success) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for endpoint, a := range l.accounts {
+		if !a.flushed {
+			all = append(all, success{endpoint, a.succeeded.UnixMicro()})
+			a.flushed = true
+		}
 		if a.attempts == 0 && now.Sub(a.used) > lately {
 			delete(l.accounts, endpoint)
 		}
 	}
-	for endpoint, at := range l.successes {
-		all = append(all, success{endpoint, at})
-	}
-	clear(l.successes)
 	return all
 }

@@ -103,7 +103,7 @@ func simulate(r *rand.Rand, config Config, processes int, span time.Duration, pa
 			s.receivers, groups[k] = append(s.receivers, e), append(groups[k], e)
 			for _, l := range s.ledgers {
 				if p.known {
-					l.accounts[e.name] = &account{known: true}
+					l.accounts[e.name] = new(account)
 				}
 			}
 			if p.interval > 0 {
@@ -316,7 +316,10 @@ func TestOneEndpointAlone(t *testing.T) {
 		{200, 200, true, 90}, {10, 0, true, 10},
 	} {
 		l := newLedger(Config{Workers: tt.workers, PerEndpoint: tt.perEndpoint}.withDefaults())
-		l.accounts["a"] = &account{known: tt.quick, mean: quickly - 1}
+		l.accounts["a"] = &account{mean: quickly}
+		if tt.quick {
+			l.accounts["a"].mean--
+		}
 		chosen, _ := l.allot([]candidate{{Endpoint: "a", turns: math.MaxInt}}, time.Now())
 		if len(chosen) != 1 || chosen[0].N != tt.want || !l.full {
 			t.Errorf("%+v: %+v", tt, chosen)
@@ -343,7 +346,7 @@ func allotted(l *ledger, now time.Time, names ...string) (all []int) {
 func TestWhatCounts(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	l := newLedger(Config{Workers: 8, PerEndpoint: 9}.withDefaults()) // 2 are reserved, and 2 more
+	l := newLedger(Config{Workers: 8, PerEndpoint: 9}.withDefaults()) // 2 are reserved
 	pass := func(d time.Duration) { now = now.Add(d) }
 	attempt := func(d time.Duration) {
 		l.enter(1, "a", health{}, now)
@@ -366,10 +369,10 @@ func TestWhatCounts(t *testing.T) {
 	want("one slow attempt", 8)
 	l.enter(2, "a", health{}, now)
 	pass(5 * time.Second)
-	want("an attempt that hangs", 4)
+	want("an attempt that hangs", 6)
 	l.responded(2, 5*time.Second)
 	l.leave(2, now)
-	want("it has ended", 4)
+	want("it has ended", 6)
 	for range 2 * ofLast {
 		attempt(10 * time.Millisecond)
 	}
@@ -404,12 +407,12 @@ func TestAttemptsOfAJobOverlap(t *testing.T) {
 	l.enter(1, "a", health{}, now)
 	l.enter(1, "a", health{}, now)
 	l.leave(1, now)
-	if all, _ := l.rooms(now); all[isQuick].attempts != l.total-1 || l.accounts["a"].attempts != 1 {
+	if all, _, _ := l.rooms(now); all.attempts != l.total-1 || l.accounts["a"].attempts != 1 {
 		t.Errorf("room for %+v, of %+v", all, l.accounts["a"])
 	}
 	l.leave(1, now)
 	l.leave(1, now) // River also reports a panic of the worker
-	if all, _ := l.rooms(now); all[isQuick].attempts != l.total || l.accounts["a"].attempts != 0 || len(l.attempts) != 0 {
+	if all, _, _ := l.rooms(now); all.attempts != l.total || l.accounts["a"].attempts != 0 || len(l.attempts) != 0 {
 		t.Errorf("afterward room for %+v, of %+v", all, l.accounts["a"])
 	}
 }

@@ -310,16 +310,15 @@ func (q *Queue) Request(ctx context.Context, id int64) (*http.Request, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("%w: %d", ErrNotFound, id)
 	}
-	var meta metadata
-	if err == nil {
-		meta, err = readMetadata(raw)
-	}
 	var stored unread
 	if err == nil {
-		stored, err = q.read(args, meta.Head)
+		meta, damaged := readMetadata(raw)
+		if stored, err = q.read(args, meta.Head); damaged != nil {
+			err = damaged
+		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("deliveryqueue: Request: %w", err)
+		return nil, errorOf("Request", err)
 	}
 	return stored.request(ctx)
 }

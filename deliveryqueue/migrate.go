@@ -2,7 +2,6 @@ package deliveryqueue
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -121,11 +120,4 @@ func (s *store) makeOwn(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func ignoreDone(err error) error {
-	if errors.Is(err, sql.ErrTxDone) {
-		return nil
-	}
-	return err
 }

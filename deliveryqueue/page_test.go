@@ -15,12 +15,13 @@ func readPage(t *testing.T, name string) string {
 	return string(must[[]byte](t)(os.ReadFile(name)))
 }
 
-// TestPageIsTested compares docs/DELIVERYQUEUE.md with the code: its Go code is in
-// an example, its guarantees name a test, and its times are those in the code.
+// TestPageIsTested compares docs/DELIVERYQUEUE.md and docs/OPERATIONS.md with the
+// code: their Go code is in an example, their guarantees name a test, and their times
+// are those in the code.
 func TestPageIsTested(t *testing.T) {
 	t.Parallel()
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	page := readPage(t, "../docs/DELIVERYQUEUE.md")
+	page := readPage(t, "../docs/DELIVERYQUEUE.md") + readPage(t, "../docs/OPERATIONS.md")
 
 	var examples strings.Builder
 	for _, name := range []string{"example_test.go", "otelqueue/example_test.go", "../interop/clients/deadletter_sqs_test.go"} {

@@ -31,26 +31,26 @@ func (q *Queue) Cancel(ctx context.Context, id int64) error {
 	case err != nil:
 		return fmt.Errorf("deliveryqueue: Cancel: %w", err)
 	}
-	if !isFinal(rivertype.JobState(state)) {
-		if err := q.store.db.bounded(ctx, func(ctx context.Context) error {
+	if now := stateOf(rivertype.JobState(state)); now == Waiting || now == Running {
+		err = q.store.db.bounded(ctx, func(ctx context.Context) error {
 			job, err := q.store.cancel(ctx, id)
 			if err == nil {
 				state = string(job.State)
 			}
 			return err
-		}); err != nil {
-			return fmt.Errorf("deliveryqueue: Cancel: %w", err)
+		})
+	}
+	switch now := stateOf(rivertype.JobState(state)); {
+	case err != nil:
+	case now == Delivered:
+		err = fmt.Errorf("delivery %d is delivered already", id)
+	case now == Dead:
+		var n int
+		if n, err = q.cancelAll(ctx, Filter{IDs: []int64{id}, State: Dead}); err == nil && n == 0 {
+			err = fmt.Errorf("delivery %d was redriven meanwhile", id)
 		}
 	}
-	switch stateOf(rivertype.JobState(state)) {
-	case Delivered:
-		return fmt.Errorf("deliveryqueue: Cancel: delivery %d is delivered already", id)
-	case Dead:
-		if err := q.dropDeadLetter(ctx, id); err != nil {
-			return fmt.Errorf("deliveryqueue: Cancel: %w", err)
-		}
-	}
-	return nil
+	return errorOf("Cancel", err)
 }
 
 // CancelAll cancels the deliveries that f selects, as Cancel does, also dead
@@ -64,40 +64,24 @@ func (q *Queue) CancelAll(ctx context.Context, f Filter) (n int, err error) {
 		err = fmt.Errorf("Filter.State is %q; it must be waiting, running or dead, or empty", f.State)
 	case reflect.ValueOf(f).IsZero():
 		err = errors.New("the Filter is empty; to cancel all deliveries, set Before to the present")
+	default:
+		n, err = q.cancelAll(ctx, f)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("deliveryqueue: CancelAll: %w", err)
-	}
+	return n, errorOf("CancelAll", err)
+}
+
+func (q *Queue) cancelAll(ctx context.Context, f Filter) (n int, err error) {
 	now, state := q.store.after(`0`), `::river_job_state`
 	marked := `metadata || jsonb_build_object('cancel_attempted_at', ` + now + `)`
 	if q.store.sqlite {
 		state = ``
 		marked = `jsonb_patch(` + q.store.metadata() + `, jsonb_object('cancel_attempted_at', ` + now + `))`
 	}
-	n, err = q.inBatches(ctx, f, fmt.Sprintf(`UPDATE river_job SET
+	return q.inBatches(ctx, f, fmt.Sprintf(`UPDATE river_job SET
 			state = (CASE WHEN state = 'running' THEN 'running' ELSE 'cancelled' END)%[1]s,
 			finalized_at = CASE WHEN state <> 'running' THEN %[2]s END,
 			metadata = CASE WHEN state = 'running' THEN %[3]s ELSE metadata END`, state, now, marked),
 		`state NOT IN ('cancelled', 'completed')`)
-	return n, errorOf("CancelAll", err)
-}
-
-// dropDeadLetter cancels a dead letter. It returns an error if the delivery is
-// no longer one.
-func (q *Queue) dropDeadLetter(ctx context.Context, id int64) error {
-	result, err := q.store.db.ExecContext(ctx, q.store.query(fmt.Sprintf(
-		`UPDATE river_job SET state = 'cancelled', finalized_at = %s
-		WHERE id = $1 AND queue = $2 AND state = 'discarded'`, q.store.after("0"))), id, queueName)
-	if err != nil {
-		return err
-	}
-	switch n, err := result.RowsAffected(); {
-	case err != nil:
-		return err
-	case n == 0:
-		return fmt.Errorf("delivery %d was redriven meanwhile", id)
-	}
-	return nil
 }
 
 // Redrive makes the dead letters that f selects wait for delivery again, from

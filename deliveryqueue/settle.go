@@ -137,12 +137,3 @@ func (settled) Error() string { return "the outcome is not for River to commit" 
 func (settled) Jobs() []*rivertype.JobRow { return nil }
 
 func (settled) ErrorsByID() map[int64]error { return nil }
-
-// isFinal reports whether a job in this state runs again only after Redrive.
-func isFinal(state rivertype.JobState) bool {
-	switch state {
-	case rivertype.JobStateCancelled, rivertype.JobStateCompleted, rivertype.JobStateDiscarded:
-		return true
-	}
-	return false
-}

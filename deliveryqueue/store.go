@@ -6,11 +6,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,37 +147,37 @@ func openSQLite(path string, logger *slog.Logger) (*store, error) {
 	if !strings.HasPrefix(at.Path, "/") { // a drive
 		at.Path = "/" + at.Path
 	}
-	db, err := sql.Open("sqlite", at.String())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	s := &store{sqlite: true, path: path}
+	var closers []io.Closer
+	s.close = func() (err error) {
+		for _, c := range slices.Backward(closers) {
+			err = errors.Join(err, c.Close())
+		}
+		return err
 	}
-	db.SetMaxOpenConns(1) // as River does, because SQLite has one writer at a time
-	jobs, err := newJobs(riversqlite.New(db), "", logger)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
+	for _, each := range []struct {
+		db    **database
+		conns int
+	}{{&s.db, 1}, {&s.looking, 1}, {&s.reading, 3}} { // SQLite has one writer at a time
+		db, err := sql.Open("sqlite", at.String())
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", path, err), s.close())
+		}
+		db.SetMaxOpenConns(each.conns)
+		*each.db, closers = &database{DB: db}, append(closers, db)
+		options.Del("_txlock") // it is for writers
+		at.RawQuery = options.Encode()
 	}
-	options.Del("_txlock") // it is for writers
-	at.RawQuery = options.Encode()
-	looking, err := sql.Open("sqlite", at.String())
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
-	}
-	reading, err := sql.Open("sqlite", at.String())
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), looking.Close(), db.Close())
-	}
-	looking.SetMaxOpenConns(1)
-	reading.SetMaxOpenConns(3)
 	// While this connection is open, SQLite keeps its log, which check looks for.
-	pinned, err := firstConn(reading)
+	pinned, err := firstConn(s.reading.DB)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), reading.Close(), looking.Close(), db.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), s.close())
 	}
-	return &store{
-		jobs: jobs, db: &database{DB: db}, looking: &database{DB: looking}, reading: &database{DB: reading}, sqlite: true,
-		path:  path,
-		close: func() error { return errors.Join(pinned.Close(), reading.Close(), looking.Close(), db.Close()) },
-	}, nil
+	closers = append(closers, pinned)
+	if s.jobs, err = newJobs(riversqlite.New(s.db.DB), "", logger); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
 }
 
 // errLocked is the error of Enqueue for a file that others hold for longer than

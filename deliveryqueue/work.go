@@ -88,7 +88,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	if q.config.RetryStatus == nil && after.Refused != 0 && began.Sub(time.UnixMicro(after.Refused)) >= refusedFor {
 		a.Class, a.Stop = awsretry.Permanent, awsretry.StopPermanent
 	}
-	defer w.after(ctx, job, a)
+	defer w.after(ctx, job, a, clock)
 	q.obey(ctx, meta.Head.Endpoint, a)
 	switch {
 	case a.Class == awsretry.Success:
@@ -139,7 +139,7 @@ func (q *Queue) obey(ctx context.Context, endpoint string, a awsretry.Attempt) {
 }
 
 // after reads the rest of the response, and records how the endpoint responded.
-func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Attempt) {
+func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Attempt, clock clock) {
 	if a.Response != nil {
 		finish(a.Response)
 	}
@@ -163,7 +163,7 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 	}
 	limit := q.config.DisableAfter
 	gone := a.Response != nil && a.Response.StatusCode == http.StatusGone && a.Class == awsretry.Permanent &&
-		(endpointOf(a.Request.URL) != endpoint || !w.fetcher.ledger.delivered(endpoint, time.Now()))
+		(endpointOf(a.Request.URL) != endpoint || !w.fetcher.ledger.delivered(endpoint, clock.now()))
 	if gone {
 		limit = 0
 	}
