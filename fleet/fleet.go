@@ -45,7 +45,7 @@ const (
 	leastMaxRate = 0.1
 	mostMaxRate  = 1e6
 	variation    = 20 * time.Millisecond // between the times that requests take to reach the service
-	safePart     = 100.0                 // before its first lease, a process sends at most MaxRate divided by this
+	safePart     = 100.0                 // see Config.MaxRate
 
 	longestExpiry = 7 * 24 * time.Hour
 	mostCapacity  = 1_000_000_000 // retry tokens
@@ -92,9 +92,11 @@ type Config struct {
 	// even if the service accepts more. It needs Adaptive mode, which may send
 	// less, and a MaxRate in all processes, of which the lowest counts. It holds if
 	// all requests take equally long to reach the service, give or take 20 ms, and
-	// while the store loses nothing. A process without a lease sends at most its part of MaxRate,
-	// or a hundredth before its first lease. 0 means that only the service's
-	// throttling limits the rate; otherwise it must be from 0.1 to a million.
+	// while the store loses nothing. A process without a lease sends at most its
+	// part of MaxRate. Before its first lease it sends a hundredth, but if the
+	// store fails at least a request in 8 s, in two leases or in 3/MaxRate seconds,
+	// whichever is longest. 0 means that only the service's throttling limits the
+	// rate; otherwise it must be from 0.1 to a million.
 	MaxRate float64
 
 	// Expiry is how long the store keeps a partition that no process uses. If

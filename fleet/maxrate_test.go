@@ -173,3 +173,24 @@ func TestMaxRateAfterPrepareFails(t *testing.T) {
 		}
 	})
 }
+
+// An idle process has a longer lease, which ends when it needs one and the store fails.
+func TestIdleWhenTheStoreGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fleettest.Store{Latency: time.Millisecond}
+		shared := newFleet(t, store, fleet.Config{MaxRate: 50})
+		defer shared.Close()
+		tr := &awsretry.Transport{Base: respond(http.StatusOK, delay), Mode: awsretry.Adaptive, Shared: shared}
+		send(t, tr)
+		time.Sleep(time.Minute)
+		if state := stateOf(tr); !state.Fleet.Leased {
+			t.Errorf("the state is %+v", state.Fleet)
+		}
+		store.Refuse(errors.New("gone"))
+		send(t, tr)
+		time.Sleep(time.Second)
+		if state := stateOf(tr); state.Fleet.Leased || state.Fleet.Idle {
+			t.Errorf("without the store, the state is %+v", state.Fleet)
+		}
+	})
+}

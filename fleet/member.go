@@ -35,7 +35,7 @@ type member struct {
 	failing  bool           // the last renewal failed; settle sets it
 	failed   int            // renewals in a row
 	took     time.Duration  // the last renewal
-	away     time.Duration  // the store: half of the shorter of the last two renewals
+	away     time.Duration  // how far the store is: half of the shorter of the last two renewals
 	slow     int            // renewals in a row that took too much of a lease
 	troubled bool           // settle counts it
 	short    bool           // the last renewal granted none of the slots that were needed
@@ -104,7 +104,7 @@ func (m *member) run() {
 		pause := max(period-time.Since(began), period/20) // the lease starts at began
 		switch {
 		case m.last.Opens > 0 && !m.failing:
-			pause = duration(m.last.Opens) * 21 / 20 // not earlier
+			pause = duration(m.last.Opens) * 21 / 20
 		case m.idle():
 			pause = m.idlePause()
 		case m.failing:

@@ -159,7 +159,7 @@ func (s *Share) awaitSendToken() {
 	if s == nil {
 		return
 	}
-	waiting, expected := s.pacer.Line()
+	waiting := s.pacer.Waiting()
 	if ahead, slotted := s.pacer.Ahead(); slotted {
 		if ahead <= waiting {
 			s.Signal()
@@ -169,6 +169,7 @@ func (s *Share) awaitSendToken() {
 	if waiting > 0 {
 		return // the first in line has signaled
 	}
+	_, expected := s.pacer.Line()
 	if grant := s.grant.Load(); grant == nil || expected > time.Until(grant.Until) {
 		s.Signal()
 	}
@@ -240,7 +241,7 @@ func (s *Share) Usage() Usage {
 		u.Traffic = -1
 	}
 	if pacer := s.pacer; pacer != nil {
-		u.Waiting, _ = pacer.Line()
+		u.Waiting = pacer.Waiting()
 		u.SendTokens, u.Unused = pacer.Unused()
 		u.Said = pacer.Said()
 		u.Sent, u.Counts = pacer.Counts()
@@ -272,9 +273,15 @@ func (s *Share) Grant(g pacer.Grant) {
 // Alone ends the lease. Until the next one, the process may send at most rate
 // requests per second. See [pacer.Grant] for firstToken.
 func (s *Share) Alone(rate, firstToken float64) {
-	if s.pacer != nil {
-		s.pacer.Alone(rate, firstToken)
+	if s.pacer == nil {
+		return
 	}
+	if g := s.grant.Load(); g != nil {
+		ended := *g
+		ended.Until, ended.IdleUntil = time.Now(), time.Time{}
+		s.grant.Store(&ended)
+	}
+	s.pacer.Alone(rate, firstToken)
 }
 
 // Granted returns the last grant, nil before the first one.

@@ -67,7 +67,7 @@ func (l *Ledger) limitOf(a Limit, h heard) *limit {
 	switch {
 	case m == nil:
 	case !m.exceeded(a, h):
-		if a.Remaining >= m.least(h.at) {
+		if a.Remaining >= m.least() {
 			return m
 		}
 	case m.heardRoute == h.route || l.routes.count(m.bit) <= 1:
@@ -112,7 +112,7 @@ func (l *Ledger) limitOf(a Limit, h heard) *limit {
 // fits reports whether o may be the limit that a announces to a route of m, or to
 // a route whose limit is not known if m is nil.
 func (l *Ledger) fits(m, o *limit, a Limit, h heard) bool {
-	return o.matches(a) && !o.exceeded(a, h) && a.Remaining >= o.least(h.at)-l.taken(m, o, h)
+	return o.matches(a) && !o.exceeded(a, h) && a.Remaining >= o.least()-l.taken(m, o, h)
 }
 
 // taken returns how much of what o's last response did not know m's routes took.
@@ -149,7 +149,7 @@ func (m *limit) exceeded(a Limit, h heard) bool {
 }
 
 // least returns the least that may remain if only this process takes from the limit.
-func (m *limit) least(now time.Duration) float64 {
+func (m *limit) least() float64 {
 	return m.remaining - m.inFlight.known - float64(m.inFlight.learned)*m.cost.most
 }
 

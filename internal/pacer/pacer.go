@@ -164,6 +164,9 @@ func (p *Pacer) ExpectedWait(req *http.Request) time.Duration {
 	return p.bucket.ExpectedWait(1, p.Request(req))
 }
 
+// Waiting returns how many callers wait for a token.
+func (p *Pacer) Waiting() int { return p.bucket.Waiting() }
+
 // Line returns how many callers wait for a token, and how long a new one would wait
 // at the current rate, if its route were the one that waits longest.
 func (p *Pacer) Line() (waiting int, expected time.Duration) {

@@ -157,6 +157,13 @@ func (b *Bucket) Tokens() float64 {
 	return min(b.tokensAt(b.Now())+slack, b.capacity)
 }
 
+// Waiting returns how many callers wait.
+func (b *Bucket) Waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting
+}
+
 // Line returns how many callers wait, and how long a new caller would wait for n
 // tokens at the present rate, at most 146 years, if its request were the one that
 // waits longest.
