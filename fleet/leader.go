@@ -62,7 +62,7 @@ type sending struct {
 const (
 	// leastPart is the rate per second, at the limit, that counts as one member:
 	// members that send less have a flatter curve.
-	leastPart = 10
+	leastPart = 2
 
 	slowTrip = time.Second
 

@@ -276,7 +276,7 @@ func TestRate(t *testing.T) {
 				r.join(count, 4)
 			}
 		}
-		r.phase("in a deploy", 2*count, figures{0.6, 0.05, 1.6, 0, 0})
+		r.phase("in a deploy", 2*count, figures{0.9, 0.08, 1.6, 0, 0})
 	}
 	for name, test := range map[string]struct {
 		cubic bool // the pacing; else it is scaled

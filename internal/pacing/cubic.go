@@ -10,7 +10,7 @@ import (
 type Cubic struct {
 	limits         Limits
 	meter          Meter
-	scale          float64 // of the curve of one process
+	beta, scale    float64 // of the curve of one process
 	curve          curve
 	limiting       bool // from the first throttling response on
 	beginning      bool // from Begin to the next throttling response
@@ -23,7 +23,7 @@ type Cubic struct {
 // after a throttling response, and scale, in requests per second per second
 // cubed. It measures outcomes of all kinds.
 func NewCubic(limits Limits, meter Meter, beta, scale float64) *Cubic {
-	return &Cubic{limits: limits, meter: meter, scale: scale, curve: curve{beta: beta, scale: scale}}
+	return &Cubic{limits: limits, meter: meter, beta: beta, scale: scale, curve: curve{beta: beta, scale: scale}}
 }
 
 // Update implements [Law]. It ignores the send time except after Begin.
@@ -76,9 +76,10 @@ func (c *Cubic) Resume(now time.Duration, rate, limit float64) {
 	c.capacity = max(c.rate, c.limits.MinCapacity)
 }
 
-// SumOf implements [Adopter]. The sum of equal curves is as many times as steep.
+// SumOf implements [Adopter]. The sum of equal curves is as many times as steep, and
+// a throttling response cuts one of them.
 func (c *Cubic) SumOf(now time.Duration, processes float64) {
-	c.curve.scale = c.scale * processes
+	c.curve.scale, c.curve.beta = c.scale*processes, 1-(1-c.beta)/processes
 	if c.limiting && !c.beginning {
 		c.Resume(now, c.rate, c.curve.lastMax)
 	}
