@@ -115,7 +115,7 @@ func TestFleetOnASlowService(t *testing.T) {
 		aloneAbove, alone := run(scenario.UseAdaptive)
 		above, shared := run(scenario.UseFleet)
 		if shared.throttled > alone.throttled || above > aloneAbove/2 ||
-			shared.goodput < 0.8 || shared.failed > alone.failed {
+			shared.goodput < 0.8 || shared.failed > alone.failed+0.01 {
 			t.Errorf("%q: alone %.2f and %+.3v, shared %.2f and %+.3v", pacing, aloneAbove, alone, above, shared)
 		}
 	}

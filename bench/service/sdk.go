@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
@@ -120,9 +121,10 @@ func (t *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+	ctx := awsmiddleware.SetOperationName(awsmiddleware.SetServiceID(req.Context(), "Service"), stack.ID())
 	own := smithyhttp.NewStackRequest().(*smithyhttp.Request)
 	own.Method, own.URL, own.Host = req.Method, req.URL, req.Host
-	out, _, err := stack.Finalize.HandleMiddleware(t.pace(req.Context()), own, middleware.HandlerFunc(t.send))
+	out, _, err := stack.Finalize.HandleMiddleware(t.pace(ctx), own, middleware.HandlerFunc(t.send))
 	if err != nil {
 		return nil, err
 	}
