@@ -26,7 +26,7 @@ long_tests = awk '/^func Test/ {sub(/\(.*/, "", $$2); name = $$2} /testing\.Shor
 # The race detector is for the modules that programs import. Everything would be compiled for it again: make race does that
 # for simulate and the command lines, and make interop for the clients.
 PROGRAMS := simulate $(filter cmd/%,$(MODULES))
-raced = $$(go list ./... | grep -v awsretry/docs) # whose tests compare texts
+raced = $$(go list ./... | grep -v -e awsretry/docs -e contract/limits) # which compare texts, and simulate for minutes
 RACES := $(patsubst %,race/%,$(filter-out interop $(PROGRAMS),$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
 # The modules whose users would notice a change, and the packages of the root among them.

@@ -81,6 +81,9 @@ func (l loader) load() (Config, error) {
 		Mode:        cmp.Or(mode, awsretry.Mode(shared.RetryMode), awsretry.Standard),
 		MaxAttempts: cmp.Or(attempts, shared.RetryMaxAttempts),
 	}
+	if c.MaxAttempts < 0 {
+		return Config{}, l.locate(errors.New("max_attempts below 0 does not limit the attempts of the AWS SDK"))
+	}
 	if revision := l.env.Value("AWS_NEW_RETRIES_2026"); revision.IsSet() {
 		is2026, err := revision.Bool()
 		if err != nil {
@@ -105,9 +108,6 @@ func (l loader) shared() (config.SharedConfig, error) {
 		}
 		return shared, l.profile.MustBe(fmt.Sprintf("a profile that is in %s as [profile NAME], without quotes, or in %s as [NAME]",
 			l.config, l.credentials))
-	}
-	if err == nil && shared.RetryMaxAttempts < 0 {
-		err = errors.New("max_attempts below 0 does not limit the attempts of the AWS SDK")
 	}
 	if err != nil {
 		return shared, l.locate(err)

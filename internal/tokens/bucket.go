@@ -276,9 +276,11 @@ func (b *Bucket) expectedWait(now time.Duration, n float64, req announced.Reques
 	limits := b.limitsOf(req)
 	var ahead []*announced.Line
 	for _, q := range b.queues {
-		if q.Held&^limits == 0 {
+		if q.Held&^limits != 0 {
+			continue
+		}
+		if n += q.tokens; b.limits != nil {
 			ahead = append(ahead, &q.Line)
-			n += q.tokens
 		}
 	}
 	return b.waitAfter(now, n, ahead, limits, req)
