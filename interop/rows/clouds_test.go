@@ -126,6 +126,11 @@ var storageRow = row{
 	transport: func(tr *awsretry.Transport) {
 		tr.Policy, tr.Peek, tr.Resume = storagePolicy, awsretry.WholeDocuments, true
 	},
+	once: func(r *http.Request) bool {
+		query := r.URL.Query()
+		return r.Method != http.MethodGet && !query.Has("ifGenerationMatch") && !query.Has("upload_id")
+	},
+	losses: []loss{{"a 501 and a 507 are not retried", `: 50[17]: fails`}},
 	calls: []call{
 		{name: "attributes", server: storageServer, key: storageKey, do: onStorage(func(ctx context.Context, b *storage.BucketHandle) error {
 			attrs, err := b.Object("o").Attrs(ctx)

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -30,4 +31,20 @@ var untilReset = func(resp *http.Response, _ []byte) (time.Duration, bool) {
 		}
 	}
 	return 0, false // Retry-After
+}
+
+func Example_watch() {
+	ctx := context.Background()
+	ctx = awsretry.WithAttemptTimeout(ctx, 0)
+	_ = ctx
+}
+
+func Example_maybeExecuted() {
+	ask := func(resp *http.Response) {
+		record, _ := awsretry.Outcome(resp)
+		if resp.StatusCode >= 400 && record.MaybeExecuted {
+			// ask the service what is there
+		}
+	}
+	_ = ask
 }

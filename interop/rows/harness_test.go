@@ -2,6 +2,7 @@ package rows
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -214,6 +215,7 @@ type run struct {
 	sent     map[string]int // requests by key
 	executed map[string]int // of these, those that were executed and must not be twice
 	took     time.Duration
+	attempts int // MaxAttempts of the Transport
 }
 
 // run makes the call once. s befalls the requests with the key at.
@@ -259,7 +261,7 @@ func (r row) run(t *testing.T, c call, s scene, at string, over bool, attempts i
 				r.transport(tr)
 			}
 			defer tr.CloseIdleConnections()
-			with.Transport = tr
+			with.Transport, result.attempts = tr, cmp.Or(tr.MaxAttempts, 3)
 		}
 		longest := time.Hour
 		if s.ends > 0 {

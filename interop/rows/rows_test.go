@@ -1,4 +1,4 @@
 package rows
 
 // rows are the rows of the table.
-var rows = []row{githubRow, openaiRow, anthropicRow, stripeRow, gitlabRow, slackRow}
+var rows = []row{azureRow, storageRow, githubRow, gitlabRow, openaiRow, anthropicRow, stripeRow, slackRow}

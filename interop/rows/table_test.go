@@ -56,8 +56,6 @@ type measured struct {
 	endless           bool
 }
 
-const ownAttempts = 3 // the default MaxAttempts
-
 // measure plays the scenes.
 func (r row) measure(t *testing.T) (m measured) {
 	for _, c := range r.calls {
@@ -102,7 +100,7 @@ func (m *measured) add(name string, s scene, healthy, alone, over run) {
 		find("fails: %v", over.err)
 	}
 	for key, n := range over.sent {
-		if most := max(ownAttempts*max(healthy.sent[key], 1), alone.sent[key]); n > most {
+		if most := max(over.attempts*max(healthy.sent[key], 1), alone.sent[key]); n > most {
 			find("%d requests of %s instead of %d", n, key, alone.sent[key])
 		}
 		if most := max(healthy.sent[key], alone.executed[key]); over.executed[key] > most {
