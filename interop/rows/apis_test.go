@@ -213,7 +213,7 @@ var gitlabRow = row{
 			project, _, err := newGitLab(s).Projects.GetProject("o/r", nil, gitlab.WithContext(ctx))
 			return unless(err == nil && project.Name == "r", err)
 		}},
-		{name: "create", server: serving(201, `{"iid":7}`), do: func(ctx context.Context, s setting) error {
+		{name: "create", server: serving(201, `{"id":70,"iid":7}`), do: func(ctx context.Context, s setting) error {
 			issue, _, err := newGitLab(s).Issues.CreateIssue("o/r", &gitlab.CreateIssueOptions{Title: gitlab.Ptr("once")}, gitlab.WithContext(ctx))
 			return unless(err == nil && issue.IID == 7, err)
 		}},

@@ -157,7 +157,7 @@ func TestRows(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| client | over a Transport | attempts alone | over | to keep them | succeed, of the scenes | lost |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
-		t.Run(r.client+r.name, func(t *testing.T) {
+		t.Run(strings.ReplaceAll(r.client+" "+r.name, "/", "-"), func(t *testing.T) {
 			m := r.measure(t)
 			r.check(t, m)
 			table.WriteString(r.line(t, m))
