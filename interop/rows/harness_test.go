@@ -28,6 +28,7 @@ type row struct {
 	name      string                    // in the table; "" means client
 	how       string                    // Markdown: how its own retries are switched off, and what the Transport needs
 	transport func(*awsretry.Transport) // sets what the page says; nil means nothing
+	repeats   string                    // how often the client repeats alone, if that is not one number; in the table
 	keep      int                       // the MaxAttempts with which it has as many attempts as alone; 0: there is none
 	calls     []call
 	scenes    []scene                  // of the client's service

@@ -188,6 +188,9 @@ func (r row) line(t *testing.T, m measured) string {
 	if m.endless {
 		alone = "until the context ends"
 	}
+	if r.repeats != "" {
+		alone = r.repeats
+	}
 	if r.keep > 0 {
 		keep = fmt.Sprintf("`MaxAttempts: %d`", r.keep)
 	}

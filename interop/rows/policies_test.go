@@ -1,0 +1,91 @@
+package rows
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"example.com/awsretry"
+	"example.com/awsretry/services"
+)
+
+// also returns a policy that repeats responses with these statuses, too.
+func also(statuses ...int) awsretry.Policy {
+	return func(a *awsretry.Attempt) awsretry.Class {
+		if a.Response != nil && slices.Contains(statuses, a.Response.StatusCode) {
+			return awsretry.Transient
+		}
+		return awsretry.DefaultPolicy(a)
+	}
+}
+
+// leaving returns a policy for a client that repeats some failures itself.
+func leaving(repeats func(*awsretry.Attempt) bool, policy awsretry.Policy) awsretry.Policy {
+	return func(a *awsretry.Attempt) awsretry.Class {
+		class := policy(a)
+		if class.Retryable() && repeats(a) {
+			return awsretry.Permanent
+		}
+		return class
+	}
+}
+
+// uploads: a push repeats the whole upload of a blob, and the PUT of a manifest.
+func uploads(a *awsretry.Attempt) bool {
+	if a.Request.Method == http.MethodHead {
+		return strings.Contains(a.Request.URL.Path, "/blobs/")
+	}
+	return a.Request.Method != http.MethodGet
+}
+
+// uploadAgain is for remote.WithRetryPredicate. Failures of uploads are
+// *url.Error, those of single requests are not.
+func uploadAgain(err error) bool {
+	var failed *awsretry.Error
+	if !errors.As(err, &failed) {
+		var refused *transport.Error
+		return errors.As(err, &refused) && refused.Temporary()
+	}
+	_, upload := err.(*url.Error)
+	return upload && failed.Stop == awsretry.StopPermanent &&
+		awsretry.DefaultPolicy(&awsretry.Attempt{Err: failed.Err}).Retryable()
+}
+
+// nextNode: elastic-transport-go sends these to another node.
+func nextNode(a *awsretry.Attempt) bool {
+	return a.Err != nil || slices.Contains([]int{502, 503, 504}, a.Response.StatusCode)
+}
+
+// kubeRepeats: client-go repeats these up to ten times.
+func kubeRepeats(a *awsretry.Attempt) bool {
+	if a.Err == nil {
+		return a.Response.Header.Get("Retry-After") != ""
+	}
+	return a.Request.Method == http.MethodGet && (utilnet.IsConnectionReset(a.Err) ||
+		utilnet.IsProbableEOF(a.Err) || utilnet.IsHTTP2ConnectionLost(a.Err) ||
+		a.Request.URL.Query().Has("watch") && utilnet.IsTimeout(a.Err))
+}
+
+// belowClientGo is for rest.Config.Wrap.
+func belowClientGo(base http.RoundTripper) http.RoundTripper {
+	t := &awsretry.Transport{Base: base, Policy: leaving(kubeRepeats, awsretry.IdempotentOnly(nil))}
+	services.Kubernetes.Apply(t)
+	return plainEOF{t}
+}
+
+// plainEOF returns io.EOF itself, which client-go compares with ==.
+type plainEOF struct{ *awsretry.Transport }
+
+func (t plainEOF) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.Transport.RoundTrip(req)
+	if errors.Is(err, io.EOF) {
+		err = io.EOF
+	}
+	return resp, err
+}
