@@ -31,7 +31,7 @@ func TestReadmeCodeIsInTheExamples(t *testing.T) {
 	var examples strings.Builder
 	for _, name := range append(names, "awssdk/example_test.go", "deliveryqueue/example_test.go",
 		"deliveryqueue/webhook/example_test.go", "services/example_test.go", "retrylog/example_test.go",
-		"retrytest/example_test.go", "statuspage/example_test.go", "interop/rows/example_test.go") {
+		"retrytest/example_test.go", "statuspage/example_test.go", "interop/rows/example_test.go", "interop/rows/policies_test.go") {
 		examples.WriteString(readText(t, name))
 	}
 	code := normal(examples.String())

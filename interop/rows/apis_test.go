@@ -145,8 +145,8 @@ var stripeRow = row{
 	client:    "github.com/stripe/stripe-go/v85",
 	how:       "`stripe.BackendConfig{MaxNetworkRetries: stripe.Int64(0)}`; [`services.Stripe`](SERVICES.md)",
 	transport: services.Stripe.Apply,
-	keep:      3,
-	losses:    []loss{{"a 501 and a 507 are not retried", `: 50[17]: fails`}},
+	failure:   `{"error":{"type":"api_error","message":"failed"}}`,
+	repeats:   "3 after a lost connection, else 1",
 	calls: []call{{
 		name: "pay", limited: true,
 		server: func() http.HandlerFunc { return once(`{"id":"pi_1","object":"payment_intent","amount":500}`) },
@@ -242,6 +242,7 @@ var slackRow = row{
 	client:    "github.com/slack-go/slack",
 	how:       "has none without `slack.OptionRetry`, which is left out (alone: `OptionRetry(2)`); [`services.Slack`](SERVICES.md)",
 	transport: services.Slack.Apply,
+	once:      func(r *http.Request) bool { return r.URL.Path != "/api/auth.test" },
 	calls: []call{
 		{name: "post", server: serving(200, `{"ok":true,"channel":"C1","ts":"1.2"}`), do: func(ctx context.Context, s setting) error {
 			_, at, err := newSlack(s).PostMessageContext(ctx, "C1", slack.MsgOptionText("once", false))

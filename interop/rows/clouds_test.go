@@ -3,8 +3,11 @@ package rows
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"time"
@@ -126,6 +129,7 @@ var storageRow = row{
 	transport: func(tr *awsretry.Transport) {
 		tr.Policy, tr.Peek, tr.Resume = storagePolicy, awsretry.WholeDocuments, true
 	},
+	timed: true,
 	once: func(r *http.Request) bool {
 		query := r.URL.Query()
 		return r.Method != http.MethodGet && !query.Has("ifGenerationMatch") && !query.Has("upload_id")
@@ -209,8 +213,10 @@ func storageKey(r *http.Request) string {
 // storageServer returns a server of a bucket with the objects o and p, whose content
 // is that of all uploads.
 func storageServer() http.HandlerFunc {
+	sum := binary.BigEndian.AppendUint32(nil, crc32.Checksum(content, crc32.MakeTable(crc32.Castagnoli)))
 	object := func(name string) string {
-		return fmt.Sprintf(`{"kind":"storage#object","name":%q,"bucket":"b","size":"%d","generation":"1","metageneration":"1"}`, name, len(content))
+		return fmt.Sprintf(`{"kind":"storage#object","name":%q,"bucket":"b","size":"%d","generation":"1","metageneration":"1","crc32c":%q}`,
+			name, len(content), base64.StdEncoding.EncodeToString(sum))
 	}
 	var uploaded []byte
 	deleted, created := false, false

@@ -28,10 +28,12 @@ type row struct {
 	name      string                    // in the table; "" means client
 	how       string                    // Markdown: how its own retries are switched off, and what the Transport needs
 	transport func(*awsretry.Transport) // sets what the page says; nil means nothing
+	timed     bool                      // it repeats for a time, after random delays, and not so many times
 	repeats   string                    // how often the client repeats alone, if that is not one number; in the table
 	keep      int                       // the MaxAttempts with which it has as many attempts as alone; 0: there is none
 	calls     []call
 	scenes    []scene                  // of the client's service
+	failure   string                   // the body of a response that fails, in JSON
 	once      func(*http.Request) bool // must not be executed twice; nil means a POST or PATCH without a key
 	losses    []loss
 }
@@ -84,11 +86,11 @@ type fault func(w http.ResponseWriter, r *http.Request, n *network, serve http.H
 
 // status returns a fault that responds with a status.
 func status(code int, header ...string) fault {
-	return func(w http.ResponseWriter, r *http.Request, _ *network, _ http.HandlerFunc) {
-		for i := 0; i < len(header); i += 2 {
-			w.Header().Set(header[i], header[i+1])
+	return func(w http.ResponseWriter, r *http.Request, n *network, _ http.HandlerFunc) {
+		if n.failure != "" {
+			header = append([]string{"Content-Type", asJSON}, header...)
 		}
-		w.WriteHeader(code)
+		respond(code, "", n.failure, header...)(w, r)
 	}
 }
 
@@ -148,7 +150,8 @@ func (r *recorder) WriteHeader(code int)        { r.code = code }
 
 // A network is connections in memory that the server can reset.
 type network struct {
-	dial func(context.Context, string, string) (net.Conn, error)
+	dial    func(context.Context, string, string) (net.Conn, error)
+	failure string // see row
 
 	mu    sync.Mutex
 	conns map[string]*conn // by the client's address
@@ -255,6 +258,7 @@ func (r row) run(t *testing.T, c call, s scene, at string, over bool, attempts i
 			}
 		})
 		net = watch(srv)
+		net.failure = r.failure
 		with := setting{Client: &http.Client{Transport: srv.Base}, url: srv.URL, over: over, limit: s.limit}
 		if over {
 			tr := &awsretry.Transport{Base: srv.Base, MaxAttempts: attempts, AttemptTimeout: s.limit}

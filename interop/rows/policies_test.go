@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -70,6 +71,31 @@ func kubeRepeats(a *awsretry.Attempt) bool {
 	return a.Request.Method == http.MethodGet && (utilnet.IsConnectionReset(a.Err) ||
 		utilnet.IsProbableEOF(a.Err) || utilnet.IsHTTP2ConnectionLost(a.Err) ||
 		a.Request.URL.Query().Has("watch") && utilnet.IsTimeout(a.Err))
+}
+
+// storagePolicy leaves the chunks of an upload to the client, which repeats them by
+// itself, and repeats a write only under a condition on the object's generation.
+func storagePolicy(a *awsretry.Attempt) awsretry.Class {
+	class, query := awsretry.DefaultPolicy(a), a.Request.URL.Query()
+	switch {
+	case !class.Retryable():
+	case query.Has("upload_id"):
+		return awsretry.Permanent
+	case class == awsretry.Throttled, a.Request.Method == http.MethodGet, query.Has("ifGenerationMatch"):
+	default:
+		return awsretry.Permanent
+	}
+	return class
+}
+
+// untilReset returns the time until a limit of which nothing is left is reset.
+func untilReset(resp *http.Response, _ []byte) (time.Duration, bool) {
+	for _, limit := range awsretry.ReadLimits(resp) {
+		if limit.Remaining < 1 && limit.Reset > 0 {
+			return limit.Reset, true
+		}
+	}
+	return 0, false // Retry-After
 }
 
 // belowClientGo is for rest.Config.Wrap.
