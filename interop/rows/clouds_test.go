@@ -129,7 +129,7 @@ var storageRow = row{
 	transport: func(tr *awsretry.Transport) {
 		tr.Policy, tr.Peek, tr.Resume = storagePolicy, awsretry.WholeDocuments, true
 	},
-	timed: true,
+	timed: true, repeats: "until the context ends",
 	once: func(r *http.Request) bool {
 		query := r.URL.Query()
 		return r.Method != http.MethodGet && !query.Has("ifGenerationMatch") && !query.Has("upload_id")
