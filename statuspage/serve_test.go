@@ -235,6 +235,8 @@ func TestSensible(t *testing.T) {
 	if _, err := used.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
 		t.Fatal(err)
 	}
+	another := New(new(awsretry.Transport))
+	another.Observe(awsretry.Attempt{Stop: awsretry.StopQuota, Class: awsretry.Transient, Partition: "a"})
 	observed := new(Page)
 	observed.Observe(awsretry.Attempt{Number: 1, Partition: "of another"})
 	for name, tt := range map[string]struct {
@@ -247,6 +249,7 @@ func TestSensible(t *testing.T) {
 		"only used":  {New(used), []string{"service.example", "no quota", "first attempts 0", "No failure observed."}},
 		"not a mode": {New(&awsretry.Transport{Mode: "fast", MaxAttempts: -1}), []string{"Not valid, sends nothing", "MaxAttempts is -1", "fast mode"}},
 		"legacy":     {New(&awsretry.Transport{Mode: awsretry.Legacy, MaxAttempts: 6}), []string{"legacy mode", "<dt>MaxAttempts</dt><dd>6</dd>", "All other fields"}},
+		"another's":  {another, []string{"In trouble", `<bdi class="of">other partition</bdi>`, "No requests yet."}},
 		"observed":   {observed, []string{"Partitions", "of another", "first attempts 1"}},
 	} {
 		w := get(t, tt.page, "/")

@@ -35,7 +35,11 @@ func newView(r *report, refreshes bool) *view {
 	for i := range r.Transports {
 		v.takeTrouble(r.Transports[i].Name, &r.Transports[i].Partitions)
 	}
-	v.takeTrouble("", &r.Others)
+	if len(r.Transports) == 0 {
+		v.takeTrouble("", &r.Others)
+	} else {
+		v.takeTrouble("other partition", &r.Others)
+	}
 	slices.SortStableFunc(v.Trouble, func(a, b card) int { return worse(a.partition, b.partition) })
 	left := shownAtOnce
 	v.Trouble = few(v, v.Trouble, &left)
