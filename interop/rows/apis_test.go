@@ -199,7 +199,7 @@ func once(body string) http.HandlerFunc {
 
 var gitlabRow = row{
 	client: "gitlab.com/gitlab-org/api/client-go",
-	how:    "`gitlab.WithoutRetries()`; `RetryAfter` [reads RateLimit-Reset](#gitlab)",
+	how:    "`gitlab.WithoutRetries()`; `RetryAfter: untilReset`, `Policy: awsretry.IdempotentOnly(nil)`, `Peek: awsretry.WholeDocuments`",
 	transport: func(tr *awsretry.Transport) {
 		tr.Policy, tr.Peek, tr.RetryAfter = awsretry.IdempotentOnly(nil), awsretry.WholeDocuments, untilReset
 	},

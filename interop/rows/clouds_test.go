@@ -124,8 +124,8 @@ func azureServer() http.HandlerFunc {
 
 var storageRow = row{
 	client: "cloud.google.com/go/storage",
-	how: "`client.SetRetry(storage.WithPolicy(storage.RetryNever))`, `Policy` " +
-		"[as below](#cloud-storage), `Peek: awsretry.WholeDocuments`, `Resume: true`",
+	how: "`client.SetRetry(storage.WithPolicy(storage.RetryNever))`, " +
+		"`Policy: storagePolicy`, `Peek: awsretry.WholeDocuments`, `Resume: true`",
 	transport: func(tr *awsretry.Transport) {
 		tr.Policy, tr.Peek, tr.Resume = storagePolicy, awsretry.WholeDocuments, true
 	},

@@ -157,7 +157,7 @@ const (
 // except as the row says. The table is that of docs/CLIENTS.md.
 func TestRows(t *testing.T) {
 	var table strings.Builder
-	table.WriteString("| client | over a Transport | attempts alone | over | as many with | calls that succeed | lost |\n|---|---|---|---|---|---|---|\n")
+	table.WriteString("| client | over a Transport | attempts alone | over | as many with `MaxAttempts` | succeed alone, over | lost |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
 		t.Run(strings.ReplaceAll(r.client+" "+r.name, "/", "-"), func(t *testing.T) {
 			m := r.measure(t)
@@ -191,7 +191,7 @@ func (r row) line(t *testing.T, m measured) string {
 		alone = r.repeats
 	}
 	if r.keep > 0 {
-		keep = fmt.Sprintf("`MaxAttempts: %d`", r.keep)
+		keep = fmt.Sprint(r.keep)
 	}
 	for _, l := range r.losses {
 		lost = append(lost, l.text)
@@ -199,7 +199,7 @@ func (r row) line(t *testing.T, m measured) string {
 	if len(lost) == 0 {
 		lost = []string{"nothing"}
 	}
-	return fmt.Sprintf("| %s | %s | %s | %d | %s | %d alone, %d over, of %d | %s |\n", name, r.how, alone, m.over,
+	return fmt.Sprintf("| %s | %s | %s | %d | %s | %d, %d of %d | %s |\n", name, r.how, alone, m.over,
 		keep, m.aloneOK, m.overOK, m.scenes, strings.Join(lost, "; "))
 }
 
