@@ -43,34 +43,27 @@ func plain(method string, alone, over int) call {
 
 // The scenes find what is lost, and nothing if nothing is.
 func TestFindings(t *testing.T) {
-	set := func(tr awsretry.Transport) func(*awsretry.Transport) {
-		return func(to *awsretry.Transport) {
-			to.Policy, to.MaxRetryAfter = tr.Policy, tr.MaxRetryAfter
-			if tr.MaxAttempts > 0 {
-				to.MaxAttempts = tr.MaxAttempts
-			}
-		}
-	}
 	retryAll := func(a *awsretry.Attempt) awsretry.Class {
 		if a.Response == nil || a.Response.StatusCode >= 400 {
 			return awsretry.Transient
 		}
 		return awsretry.Success
 	}
+	retrying := func(tr *awsretry.Transport) { tr.Policy = retryAll }
 	for _, tt := range []struct {
 		name      string
 		call      call
-		transport awsretry.Transport
+		transport func(*awsretry.Transport)
 		finds     string // "" means nothing
 	}{
-		{"a client that retries nothing", plain("GET", 1, 1), awsretry.Transport{}, ""},
-		{"a client that retries all", plain("GET", 3, 1), awsretry.Transport{Policy: retryAll}, ""},
-		{"two loops", plain("GET", 3, 3), awsretry.Transport{Policy: retryAll}, "503 for a minute: 9 requests of GET / instead of 3"},
-		{"no loop", plain("GET", 3, 1), awsretry.Transport{Policy: retryAll, MaxAttempts: 1}, "503 twice: fails"},
-		{"a POST that is sent again", plain("POST", 1, 1), awsretry.Transport{}, "executed and lost: POST / is executed 2 times instead of 1"},
-		{"no delay that is asked for", plain("GET", 3, 1), awsretry.Transport{Policy: retryAll, MaxRetryAfter: -1}, "503 with Retry-After: waits"},
+		{"a client that retries nothing", plain("GET", 1, 1), nil, ""},
+		{"a client that retries all", plain("GET", 3, 1), retrying, ""},
+		{"two loops", plain("GET", 3, 3), retrying, "503 for a minute: 9 requests of GET / instead of 3"},
+		{"no loop", plain("GET", 3, 1), func(tr *awsretry.Transport) { tr.MaxAttempts = 1 }, "503 twice: fails"},
+		{"a POST that is sent again", plain("POST", 1, 1), nil, "executed and lost: POST / is executed 2 times instead of 1"},
+		{"no delay that is asked for", plain("GET", 3, 1), func(tr *awsretry.Transport) { tr.MaxRetryAfter = -1 }, "503 with Retry-After: waits"},
 	} {
-		m := row{calls: []call{tt.call}, transport: set(tt.transport)}.measure(t)
+		m := row{calls: []call{tt.call}, transport: tt.transport}.measure(t)
 		all := strings.Join(m.findings, "\n")
 		if tt.finds == "" && all != "" || !strings.Contains(all, tt.finds) {
 			t.Errorf("%s: found\n%s\nwant %q", tt.name, all, tt.finds)
