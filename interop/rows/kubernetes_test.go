@@ -53,14 +53,16 @@ var kubeRow = row{
 			return unless(more && event.Type == kubewatch.Added, nil)
 		})},
 	},
-	scenes: []scene{
-		{name: "10 × 503 with Retry-After", times: 10, fault: status(503, "Retry-After", "1")},
-		{name: "10 × reset", times: 10, fault: reset},
-		{name: "10 × closed", times: 10, fault: closed},
-		{name: "503 with Retry-After for a minute", times: forever, fault: status(503, "Retry-After", "1"), ends: time.Minute},
-		{name: "reset for a minute", times: forever, fault: reset, ends: time.Minute},
-		{name: "closed for a minute", times: forever, fault: closed, ends: time.Minute},
-	},
+	scenes: append(kubeOutages,
+		scene{name: "10 × 503 with Retry-After", times: 10, fault: status(503, "Retry-After", "1")},
+		scene{name: "10 × reset", times: 10, fault: reset},
+		scene{name: "10 × closed", times: 10, fault: closed}),
+}
+
+var kubeOutages = []scene{
+	{name: "503 with Retry-After for a minute", times: forever, fault: status(503, "Retry-After", "1"), ends: time.Minute},
+	{name: "reset for a minute", times: forever, fault: reset, ends: time.Minute},
+	{name: "closed for a minute", times: forever, fault: closed, ends: time.Minute},
 }
 
 const kubeAlone = "11 after `Retry-After` or a lost connection, else 1"
@@ -84,6 +86,7 @@ var kubeOffRow = row{
 			return nil
 		})},
 	},
+	scenes: kubeOutages,
 }
 
 func onKube(do func(context.Context, *rest.Request) error) func(context.Context, setting) error {

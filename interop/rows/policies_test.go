@@ -2,7 +2,6 @@ package rows
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -105,13 +104,14 @@ func belowClientGo(base http.RoundTripper) http.RoundTripper {
 	return plainEOF{t}
 }
 
-// plainEOF returns io.EOF itself, which client-go compares with ==.
+// plainEOF returns an EOF without the *awsretry.Error. client-go compares it with ==.
 type plainEOF struct{ *awsretry.Transport }
 
 func (t plainEOF) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.Transport.RoundTrip(req)
-	if errors.Is(err, io.EOF) {
-		err = io.EOF
+	var failed *awsretry.Error
+	if errors.As(err, &failed) && utilnet.IsProbableEOF(failed.Err) {
+		err = failed.Err
 	}
 	return resp, err
 }
