@@ -94,8 +94,12 @@ func startBare(t testing.TB, q *Queue, done *atomic.Int64) (stop func()) {
 		r, err = river.NewClient(jobs.driver, config)
 	}
 	check(t, err)
-	check(t, r.Start(context.Background()))
-	return func() { check(t, r.Stop(context.Background())) }
+	ctx, cancel := context.WithCancel(context.Background())
+	check(t, r.Start(ctx))
+	return func() {
+		cancel()
+		<-r.Stopped()
+	}
 }
 
 // onEachLoad runs a benchmark with deliveries and with bare jobs. With

@@ -42,6 +42,7 @@ func TestEnqueueRefuses(t *testing.T) {
 		{"no URL", func(r *http.Request) { r.URL = nil }, Options{}},
 		{`scheme "ftp"`, func(r *http.Request) { r.URL.Scheme = "ftp" }, Options{}},
 		{"no host", func(r *http.Request) { r.URL.Host = "" }, Options{}},
+		{"is opaque", func(r *http.Request) { r.URL.Opaque = "//other.test/a" }, Options{}},
 		{"invalid header field value", set("X", "a\nb"), Options{}}, // by net/http
 		{"2 headers Idempotency-Key", set("Idempotency-Key", "a", "b"), Options{}},
 		{"control character", set("idempotency-key", "a\x1b[2Jb"), Options{}},

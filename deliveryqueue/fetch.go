@@ -104,9 +104,7 @@ func (f *fetcher) look(ctx context.Context, client string) (jobs []*rivertype.Jo
 		of[c.Endpoint] = c.health
 	}
 	for _, t := range all {
-		h := of[t.endpoint]
-		h.disabled, h.throttled = t.disabled, t.throttled
-		f.ledger.enter(t.job.ID, t.endpoint, h, time.Now())
+		f.ledger.enter(t.job.ID, t.endpoint, of[t.endpoint], time.Now())
 		jobs = append(jobs, t.job)
 	}
 	return jobs, nil

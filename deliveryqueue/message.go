@@ -217,7 +217,7 @@ func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
 	}
 	raw, err := json.Marshal(m)
 	return args{raw}, head{
-		Method: cmp.Or(own.Method, http.MethodGet), URL: publicURL(own.URL), Key: key, Tags: o.Tags,
+		Method: cmp.Or(own.Method, http.MethodGet), URL: redact.URL(own.URL), Key: key, Tags: o.Tags,
 		Endpoint: cmp.Or(o.Endpoint, endpointOf(own.URL)),
 	}, err
 }
@@ -298,6 +298,8 @@ func checkURL(req *http.Request) error {
 		return fmt.Errorf("the request's URL has the scheme %.20q; it must be http or https", u.Scheme)
 	case u.Hostname() == "":
 		return errors.New("the request's URL has no host")
+	case u.Opaque != "":
+		return errors.New("the request's URL is opaque; it must have a path")
 	}
 	return nil
 }

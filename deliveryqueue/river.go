@@ -26,9 +26,8 @@ type jobs interface {
 
 // A runner is a river.Client that runs jobs.
 type runner interface {
-	Start(ctx context.Context) error
-	Stop(ctx context.Context) error
-	StopAndCancel(ctx context.Context) error
+	Start(ctx context.Context) error // until ctx ends
+	Stopped() <-chan struct{}
 }
 
 type riverJobs[Tx any] struct {

@@ -73,7 +73,7 @@ func openNamed(ctx context.Context, name string, logger *slog.Logger) (*store, e
 	switch {
 	case name == "":
 		return nil, errors.New(`the store is ""; it must be a file, or the URL of a PostgreSQL database`)
-	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), hasKeywords(name):
+	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), strings.HasPrefix(name, "host="):
 		return openPostgres(ctx, name, logger)
 	case strings.Contains(name, "://"):
 		// It may have a password.
@@ -108,17 +108,6 @@ func (s *store) check() error {
 		}
 	}
 	return nil
-}
-
-// hasKeywords reports whether name is a connection string of libpq, such as
-// host=127.0.0.1 dbname=queue, which would be an odd file name.
-func hasKeywords(name string) bool {
-	key, _, _ := strings.Cut(strings.TrimSpace(name), "=")
-	switch strings.TrimSpace(key) {
-	case "host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "service", "application_name":
-		return strings.Contains(name, "=")
-	}
-	return false
 }
 
 // lockWait is how long a statement waits for an SQLite file that another

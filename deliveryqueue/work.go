@@ -70,7 +70,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 		rec.Reason = reasonStore
 		return q.bury(ctx, job, rec, err)
 	} else if err != nil {
-		q.config.Logger.InfoContext(ctx, "deliveryqueue: a delivery waits", "delivery", job.ID, "error", err)
+		q.config.Logger.DebugContext(ctx, "deliveryqueue: a delivery waits", "delivery", job.ID, "error", err)
 		return q.snooze(ctx, job, rec, time.Second)
 	} else if !now {
 		return q.snooze(ctx, job, rec, 0)
@@ -134,7 +134,7 @@ func (q *Queue) obey(ctx context.Context, endpoint string, a awsretry.Attempt) {
 		return
 	}
 	if err := q.store.leaveAlone(ctx, endpoint, wait); err != nil {
-		q.config.Logger.InfoContext(ctx, "deliveryqueue: a Retry-After was not noted", "endpoint", endpoint, "error", err)
+		q.config.Logger.DebugContext(ctx, "deliveryqueue: a Retry-After was not noted", "endpoint", endpoint, "error", err)
 	}
 }
 
@@ -171,7 +171,7 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 		err = q.disable(ctx, endpoint, limit)
 	}
 	if err != nil {
-		q.config.Logger.InfoContext(ctx, "deliveryqueue: the health of an endpoint was not noted", "endpoint", endpoint, "error", err)
+		q.config.Logger.DebugContext(ctx, "deliveryqueue: the health of an endpoint was not noted", "endpoint", endpoint, "error", err)
 	}
 }
 
