@@ -54,9 +54,8 @@ func newDeliveries(t testing.TB, store string, config Config, endpoints int) loa
 func newBare(t testing.TB, store string, config Config, _ int) load {
 	t.Helper()
 	q, done := open(t, store, config), new(atomic.Int64)
-	own, _, err := q.encode(post(t, "http://endpoint.test/hook", benchBody), Options{})
-	check(t, err)
-	text := strings.Repeat("x", len(own.raw)-len(`{"x":""}`))
+	own := must[newJob](t)(q.job(post(t, "http://endpoint.test/hook", benchBody), Options{}))
+	text := strings.Repeat("x", len(own.Args)-len(`{"x":""}`))
 	a, opts := args{must[[]byte](t)(json.Marshal(map[string]string{"x": text}))}, &river.InsertOpts{Queue: queueName}
 	return load{q, done,
 		func() (err error) {

@@ -2,9 +2,7 @@ package deliveryqueue
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"time"
@@ -152,21 +150,4 @@ func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) 
 		ids, fault = q.insertIn(ctx, all, q.store.insertSoon)
 	}
 	return ids, errorOf("EnqueueMany", fault)
-}
-
-// job returns the job of a delivery. It reads and closes the request's body.
-func (q *Queue) job(req *http.Request, o Options) (newJob, error) {
-	a, h, err := q.encode(req, o)
-	if err != nil {
-		return newJob{}, err
-	}
-	if o.Delay < 0 {
-		return newJob{}, fmt.Errorf("Options.Delay is %v; it must not be negative", o.Delay)
-	}
-	job := newJob{Args: a.raw, Metadata: map[string]head{headKey: h}, Delay: o.Delay.Seconds()}
-	if o.Once {
-		sum := sha256.Sum256([]byte(h.Key + " " + req.URL.String()))
-		job.Once = hex.EncodeToString(sum[:])
-	}
-	return job, nil
 }

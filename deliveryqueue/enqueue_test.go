@@ -80,9 +80,9 @@ func TestEnqueueRefuses(t *testing.T) {
 func encodeAndRead(t *testing.T, req *http.Request, o Options) (stored unread, key string) {
 	t.Helper()
 	q := &Queue{config: Config{}.withDefaults()}
-	a, h, err := q.encode(req, o)
-	check(t, err)
-	return must[unread](t)(q.read(a.raw, h)), h.Key
+	job := must[newJob](t)(q.job(req, o))
+	h := job.Metadata[headKey]
+	return must[unread](t)(q.read(job.Args, h)), h.Key
 }
 
 func TestIdempotencyKey(t *testing.T) {

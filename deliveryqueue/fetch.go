@@ -20,6 +20,7 @@ type fetcher struct {
 	running context.Context // of Run
 
 	asked signal // something new may be due
+	slow  signal // PostgreSQL's statistics may be old
 
 	// River fetches once at a time.
 	cursor string    // the endpoint after which the next look begins
@@ -31,6 +32,7 @@ type fetcher struct {
 func (q *Queue) newFetcher(running context.Context) *fetcher {
 	return &fetcher{
 		store: &q.store, ledger: newLedger(q.config), poll: q.config.PollInterval, running: running, asked: q.asked,
+		slow: make(signal, 1),
 	}
 }
 
@@ -89,8 +91,16 @@ func (f *fetcher) fetch(ctx context.Context, client string) ([]*rivertype.JobRow
 	return nil, nil
 }
 
+// slowLook is how long a look takes at most, unless PostgreSQL's plan is wrong.
+const slowLook = 100 * time.Millisecond
+
 // look takes deliveries that are due.
 func (f *fetcher) look(ctx context.Context, client string) (jobs []*rivertype.JobRow, err error) {
+	defer func(began time.Time) {
+		if !f.store.sqlite && time.Since(began) > slowLook && f.store.analyzed.due(time.Minute) {
+			f.slow.give()
+		}
+	}(time.Now())
 	chosen, err := f.choose(ctx)
 	if err != nil || len(chosen) == 0 {
 		return nil, err

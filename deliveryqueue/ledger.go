@@ -264,9 +264,9 @@ func (l *ledger) of(job int64) (h health) {
 	return h
 }
 
-// saw records whether an attempt failed. It returns the endpoint's health before
-// and after it.
-func (l *ledger) saw(job int64, failed bool, now time.Time) (endpoint string, before, after health) {
+// saw records whether an attempt failed, and by the store's clock when. It returns the
+// endpoint's health before and after it.
+func (l *ledger) saw(job int64, failed bool, now, at time.Time) (endpoint string, before, after health) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	endpoint = l.attempts[job].endpoint
@@ -278,19 +278,11 @@ func (l *ledger) saw(job int64, failed bool, now time.Time) (endpoint string, be
 	switch {
 	case !failed:
 		a.health = health{throttled: before.throttled}
+		a.succeeded, a.flushed = at, false
 	case before.failing.IsZero():
 		a.health.failing = now
 	}
 	return endpoint, before, a.health
-}
-
-// succeeded records the success of an attempt, at a time of the store.
-func (l *ledger) succeeded(job int64, at time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if a := l.accounts[l.attempts[job].endpoint]; a != nil {
-		a.succeeded, a.flushed = at, false
-	}
 }
 
 // delivered reports whether an attempt at the endpoint succeeded in the last minute.

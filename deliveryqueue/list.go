@@ -55,10 +55,8 @@ func stateList(states ...State) string {
 
 func stateOf(state rivertype.JobState) State {
 	for s, names := range riverStates {
-		for _, name := range names {
-			if name == state {
-				return s
-			}
+		if slices.Contains(names, state) {
+			return s
 		}
 	}
 	return State(state)

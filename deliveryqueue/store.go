@@ -36,7 +36,7 @@ type store struct {
 	db, looking, reading *database
 	sqlite               bool
 	schema               string // of PostgreSQL
-	announced            *rarely
+	announced, analyzed  *rarely
 	path                 string      // of SQLite
 	files                []storeFile // of SQLite
 	close                func() error
@@ -295,6 +295,6 @@ func onPostgres[Tx any](
 	bounded := &database{db, statementTimeout, reset}
 	return &store{
 		jobs: jobs, db: bounded, looking: bounded, reading: bounded.patient(),
-		schema: schema.String, announced: new(rarely), close: func() error { return nil },
+		schema: schema.String, announced: new(rarely), analyzed: new(rarely), close: func() error { return nil },
 	}, nil
 }

@@ -81,9 +81,6 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	beginning := q.beginning(a.Response)
 	took := clock.now().Sub(began)
 	w.fetcher.ledger.responded(job.ID, took)
-	if a.Class == awsretry.Success {
-		w.fetcher.ledger.succeeded(job.ID, clock.now())
-	}
 	after := rec.after(a, began, took, beginning)
 	if q.config.RetryStatus == nil && after.Refused != 0 && began.Sub(time.UnixMicro(after.Refused)) >= refusedFor {
 		a.Class, a.Stop = awsretry.Permanent, awsretry.StopPermanent
@@ -153,7 +150,7 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 		}
 		return
 	}
-	endpoint, before, after := w.fetcher.ledger.saw(job.ID, failed, time.Now())
+	endpoint, before, after := w.fetcher.ledger.saw(job.ID, failed, time.Now(), clock.now())
 	var err error
 	if before != after {
 		err = q.store.setHealth(ctx, endpoint, failed)
