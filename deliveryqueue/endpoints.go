@@ -98,7 +98,7 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 		}
 		return nil
 	}, fmt.Sprintf(`SELECT endpoint, %s(next_at, alone_until), failing_since, disabled_at, paused_at, per_second FROM deliveryqueue_endpoint`,
-		s.greatest())); err != nil {
+		s.greatest)); err != nil {
 		return nil, err
 	}
 	var all []Endpoint

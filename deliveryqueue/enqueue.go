@@ -1,6 +1,7 @@
 package deliveryqueue
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -65,7 +66,7 @@ const crashLimit = 1000
 // After an error of ctx or of the connection to the store, the delivery may have
 // been stored. Enqueue returns an error if the SQLite file was deleted or replaced
 // while it was open. Enqueue waits up to 5 s for an SQLite file that others have
-// locked, even if ctx ends earlier.
+// locked, even if ctx ends earlier, and as long for others that wait for it.
 func (q *Queue) Enqueue(ctx context.Context, req *http.Request, o Options) (int64, error) {
 	return q.enqueue(ctx, req, o, q.store.insertSoon)
 }
@@ -133,18 +134,15 @@ func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) 
 	var ids []int64
 	var fault error
 	for i, item := range items {
-		switch {
-		case item.Request == nil && fault == nil:
-			fault = fmt.Errorf("item %d has no request", i)
-		case fault != nil && item.Request != nil && item.Request.Body != nil:
-			item.Request.Body.Close()
-		case fault == nil:
-			job, err := q.job(item.Request, item.Options)
-			if err != nil {
-				fault = fmt.Errorf("item %d: %w", i, err)
-			}
-			all = append(all, job)
+		if item.Request == nil {
+			fault = cmp.Or(fault, fmt.Errorf("item %d has no request", i))
+			continue
 		}
+		job, err := q.job(item.Request, item.Options) // which closes the body
+		if err != nil {
+			fault = cmp.Or(fault, fmt.Errorf("item %d: %w", i, err))
+		}
+		all = append(all, job)
 	}
 	if fault == nil {
 		ids, fault = q.insertIn(ctx, all, q.store.insertSoon)

@@ -46,7 +46,6 @@ func (s signal) give() {
 	}
 }
 
-// leave records that an attempt has ended.
 func (f *fetcher) leave(job int64) {
 	if f.ledger.leave(job, time.Now()) {
 		f.asked.give()
@@ -91,7 +90,9 @@ func (f *fetcher) fetch(ctx context.Context, client string) ([]*rivertype.JobRow
 	return nil, nil
 }
 
-// slowLook is how long a look takes at most, unless PostgreSQL's plan is wrong.
+// slowLook is how long a look takes at most, unless PostgreSQL's statistics are from
+// before many jobs became available. It would then sort all that wait for an endpoint,
+// instead of reading the first ones from dueIndex. Its owner may correct them.
 const slowLook = 100 * time.Millisecond
 
 // look takes deliveries that are due.
@@ -184,7 +185,6 @@ func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 	}
 }
 
-// allot returns the endpoints to take deliveries from.
 func (f *fetcher) allot(all []candidate) []candidate {
 	chosen, next := f.ledger.allot(all, time.Now())
 	f.soon(next)

@@ -205,7 +205,6 @@ func (l *ledger) rooms(now time.Time) (all, forSlow room, next time.Time) {
 	return all, forSlow, next
 }
 
-// enter records that an attempt begins.
 func (l *ledger) enter(job int64, endpoint string, h health, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -158,7 +158,6 @@ func unseal(open func([]byte) ([]byte, error), sealed []byte) (raw []byte, err e
 	return open(sealed)
 }
 
-// request returns the request of an attempt.
 func (u unread) request(ctx context.Context) (*http.Request, error) {
 	req, _, err := decodeRequest(u.raw)
 	if err != nil {

@@ -144,7 +144,6 @@ func (q *Queue) redrive(ctx context.Context, f Filter, until int64) (n int, err 
 	return n, nil
 }
 
-// count counts the deliveries that f selects and that meet a condition.
 func (q *Queue) count(ctx context.Context, f Filter, condition string) (n int, err error) {
 	where, params, err := q.store.where(f)
 	if err != nil {

@@ -54,7 +54,6 @@ func (j *riverJobs[Tx]) runner(config *river.Config, f *fetcher) (runner, error)
 	return river.NewClient[Tx](fairDriver[Tx]{j.driver, f}, config)
 }
 
-// migrateRiver updates River's tables.
 func (j *riverJobs[Tx]) migrateRiver(ctx context.Context) error {
 	migrator, err := rivermigrate.New(j.driver, &rivermigrate.Config{Schema: j.schema, Logger: j.logger})
 	if err != nil {

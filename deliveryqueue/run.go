@@ -32,9 +32,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	defer end(nil)
 	workers := river.NewWorkers()
 	f := q.newFetcher(ctx)
-	if err := river.AddWorkerSafely(workers, &worker{queue: q, fetcher: f}); err != nil {
-		return fmt.Errorf("deliveryqueue: Run: %w", err)
-	}
+	river.AddWorker(workers, &worker{queue: q, fetcher: f})
 	keep := q.config.KeepDelivered
 	if keep < 0 {
 		keep = forever

@@ -70,7 +70,7 @@ func (q *Queue) sweepUntil(ctx context.Context, f *fetcher, end func(error)) {
 		case <-ctx.Done():
 			return
 		case <-f.slow:
-			q.store.analyze(ctx)
+			_, _ = q.store.reading.ExecContext(ctx, q.store.query(`ANALYZE (SKIP_LOCKED) river_job`))
 		case <-time.After(step):
 		}
 	}

@@ -84,7 +84,6 @@ func (s *store) candidates(ctx context.Context, query string, params ...any) (al
 	return all, err
 }
 
-// dueQuery returns the statement of due.
 func (s *store) dueQuery(limit int) string {
 	// The recursion skips from one endpoint to the next in the index, so its cost
 	// depends on the number of endpoints, not of deliveries.
@@ -133,13 +132,6 @@ func (s *store) isLeftAlone() string {
 		s.micros(), longestHold.Microseconds())
 }
 
-// analyze corrects PostgreSQL's statistics. If many jobs became available since they
-// were made, PostgreSQL sorts all of an endpoint's for a look, instead of reading the
-// first ones from dueIndex. A user who does not own the table cannot do it.
-func (s *store) analyze(ctx context.Context) {
-	_, _ = s.reading.ExecContext(ctx, s.query(`ANALYZE (SKIP_LOCKED) river_job`))
-}
-
 // A taken job is running.
 type taken struct {
 	job      *rivertype.JobRow
@@ -154,14 +146,22 @@ func (s *store) take(ctx context.Context, of []candidate, client string) (all []
 		return nil, err
 	}
 	err = s.each(ctx, s.db, func(rows *sql.Rows) error {
-		t, err := readTaken(rows)
+		job := &rivertype.JobRow{
+			Kind: kind, MaxAttempts: crashLimit, Priority: priority, Queue: queueName, State: rivertype.JobStateRunning,
+		}
+		t := taken{job: job}
+		var at, created storedTime
+		err := rows.Scan(&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &t.endpoint)
+		job.CreatedAt = created.Time
+		if !at.IsZero() {
+			job.AttemptedAt, job.ScheduledAt = &at.Time, at.Time
+		}
 		all = append(all, t)
 		return err
 	}, s.takeQuery(), string(raw), client)
 	return all, err
 }
 
-// takeQuery returns the statement of take.
 func (s *store) takeQuery() string {
 	alone := `EXISTS (SELECT 1 FROM deliveryqueue_endpoint AS own WHERE own.endpoint = %s AND ` + s.isLeftAlone() + `)`
 	if s.sqlite { // it has no LATERAL
@@ -198,17 +198,3 @@ func (s *store) takeQuery() string {
 
 // maxAttempt is the largest attempt number that River can store.
 const maxAttempt = math.MaxInt16
-
-func readTaken(rows *sql.Rows) (taken, error) {
-	job := &rivertype.JobRow{
-		Kind: kind, MaxAttempts: crashLimit, Priority: priority, Queue: queueName, State: rivertype.JobStateRunning,
-	}
-	t := taken{job: job}
-	var at, created storedTime
-	err := rows.Scan(&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &t.endpoint)
-	job.CreatedAt = created.Time
-	if !at.IsZero() {
-		job.AttemptedAt, job.ScheduledAt = &at.Time, at.Time
-	}
-	return t, err
-}
