@@ -81,7 +81,7 @@ func startBare(t testing.TB, q *Queue, done *atomic.Int64) (stop func()) {
 	}))
 	config := &river.Config{
 		Queues:  map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
-		Workers: workers, Logger: q.config.Logger,
+		Workers: workers, Logger: q.river,
 		FetchCooldown: 10 * time.Millisecond, FetchPollInterval: q.config.PollInterval,
 	}
 	var r runner
