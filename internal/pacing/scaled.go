@@ -102,10 +102,10 @@ func (s *Scaled) Update(now, sent time.Duration, throttled bool) {
 	}
 }
 
-// Adopt implements [Adopter].
+// Adopt implements [Law].
 func (s *Scaled) Adopt(now time.Duration, rate float64) { s.Resume(now, rate, rate/s.beta) }
 
-// Resume implements [Adopter].
+// Resume implements [Law].
 func (s *Scaled) Resume(now time.Duration, rate, limit float64) {
 	s.updated = now
 	s.background, s.share = 0, 0 // they were of other rates
@@ -121,7 +121,7 @@ func (s *Scaled) Resume(now time.Duration, rate, limit float64) {
 	s.rate = max(rate, s.limits.MinRate)
 }
 
-// Limit implements [Adopter].
+// Limit implements [Law].
 func (s *Scaled) Limit() float64 {
 	if s.phase != following {
 		return 0
@@ -129,7 +129,7 @@ func (s *Scaled) Limit() float64 {
 	return s.limit
 }
 
-// Measure implements [Adopter].
+// Measure implements [Law].
 func (s *Scaled) Measure(now time.Duration, throttled bool) {
 	accepted := 1
 	if throttled {
@@ -138,13 +138,16 @@ func (s *Scaled) Measure(now time.Duration, throttled bool) {
 	s.meter.Count(now, accepted)
 }
 
-// Begin implements [Adopter].
+// Begin implements [Law].
 func (s *Scaled) Begin(now time.Duration, rate float64) {
 	s.phase, s.since, s.updated = starting, now, now
 	s.rate = max(rate, s.limits.MinRate)
 	s.background = 0
 	s.fresh, s.suspicion = outcomes{}, 0
 }
+
+// SumOf implements [Law]. All steps are relative to the rate.
+func (s *Scaled) SumOf(time.Duration, float64) {}
 
 // begin begins to limit the rate, at the rate that the service has accepted.
 func (s *Scaled) begin(now time.Duration) {
