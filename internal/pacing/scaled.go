@@ -173,7 +173,7 @@ func (s *Scaled) judge(now, sent time.Duration, throttled bool) bool {
 		s.test(now)
 	case throttled && (s.suspicion >= s.enough() || s.unused()):
 		s.slowDown(now, sent)
-	case s.phase == following && s.background > 0 && s.ripe(now):
+	case s.phase == following && s.background > 0 && now-s.since > s.ProbeAfter:
 		s.look(now, min(s.rate, s.meter.Rate()/(1-s.share)))
 	default:
 		return false
@@ -181,20 +181,11 @@ func (s *Scaled) judge(now, sent time.Duration, throttled bool) bool {
 	return true
 }
 
-// ripe reports whether a look is due although there is no reason for a cut.
-func (s *Scaled) ripe(now time.Duration) bool {
-	after := s.ProbeAfter
-	if s.odds >= s.MostOdds {
-		after = s.SureAfter
-	}
-	return now-s.since > after
-}
-
 // unused reports whether the start has raised the rate far above what the callers
 // send. Then the rate is not the reason for throttling, and a higher one would not
 // show the limit.
 func (s *Scaled) unused() bool {
-	return s.phase == starting && s.sure() && s.rate >= s.SlowStart && s.rate >= 0.97*s.FastestGrowth*s.meter.Rate()
+	return s.phase == starting && s.sure() && s.rate >= s.SlowStart && s.rate >= (1-s.Agreement)*s.FastestGrowth*s.meter.Rate()
 }
 
 // slowDown cuts the rate because a request that was sent at sent was throttled.
@@ -202,7 +193,7 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 	limit, back := s.rate, true
 	switch {
 	case s.phase == following:
-		limit, back = s.throttledAt(sent), s.curve(sent) >= s.Back*s.limit
+		limit, back = s.throttledAt(sent), s.risen(sent)
 	case s.unused():
 		limit = 1.25 * s.meter.Rate()
 	}
@@ -225,8 +216,8 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 		return
 	}
 	share := s.fallen.share()
-	far := limit*s.beta <= s.accepted/s.Fall || s.share > s.HighShare && s.fallen.responses >= s.ManyFallen
-	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground && (s.telling(limit, share) || limit <= s.accepted/s.Sunk) {
+	far := limit*s.beta <= s.accepted/s.Fall || s.share > 2*s.UsualShare && s.fallen.responses >= s.ManyFallen
+	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground && s.telling(limit, share) {
 		if s.odds > 0 {
 			limit = max(limit, s.limit)
 		}
@@ -289,16 +280,19 @@ func (s *Scaled) cut(now time.Duration, limit float64) {
 // because it has always been throttled at the same rate.
 func (s *Scaled) alone() bool { return s.alike >= s.Agreements }
 
+// risen reports whether the curve is back at the limit at a time.
+func (s *Scaled) risen(at time.Duration) bool { return (at - s.since).Seconds() >= s.rise }
+
 // curve returns the rate of the curve at a time since the last cut.
 func (s *Scaled) curve(at time.Duration) float64 {
 	t := (at - s.since).Seconds()
-	if t < s.rise {
+	if !s.risen(at) {
 		left := 1 - t/s.rise
 		return s.limit * (1 - (1-s.beta)*left*left*left)
 	}
 	searching := s.SearchTime
 	switch {
-	case s.background > 0 && s.odds < s.MostOdds:
+	case s.background > 0 && s.odds < s.Certain:
 		return s.limit
 	case s.background > 0 || s.alone():
 		searching = s.SearchAlone
@@ -320,7 +314,7 @@ func (s *Scaled) follow(now time.Duration) {
 // double raises the rate during the start. Each doubling takes long enough for the
 // outcomes of the last one to be known.
 func (s *Scaled) double(elapsed time.Duration) {
-	period := max(s.Doubling.Seconds(), 2*s.trip, s.PerDoubling/s.rate)
+	period := max(s.Doubling.Seconds(), 2*s.trip)
 	rate := s.rate * math.Exp2(min(elapsed.Seconds()/period, 1))
 	s.rate = min(rate, max(s.rate, s.SlowStart, s.FastestGrowth*s.meter.Rate()))
 }
