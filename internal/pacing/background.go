@@ -68,7 +68,7 @@ func (s *Scaled) test(now time.Duration) {
 	if s.background == 0 {
 		share = s.fallen.share()
 	}
-	if more := s.Guard * share; s.fresh.logOdds(more/(more+1-share), share) >= s.Certain { // the limit is below
+	if more := s.Guard * share; s.fresh.logOdds(more/(more+1-share), share) >= s.GuardEnough { // the limit is below
 		s.odds = 0
 		s.cut(now, s.rate)
 		return

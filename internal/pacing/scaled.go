@@ -217,7 +217,7 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 	}
 	share := s.fallen.share()
 	far := limit*s.beta <= s.accepted/s.Fall || s.share > 2*s.UsualShare && s.fallen.responses >= s.ManyFallen
-	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground && s.telling(limit, share) {
+	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground && (s.telling(limit, share) || limit <= s.accepted/s.Sunk) {
 		if s.odds > 0 {
 			limit = max(limit, s.limit)
 		}

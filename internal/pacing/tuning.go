@@ -52,13 +52,15 @@ type Tuning struct {
 	MostBackground float64 // highest share; a higher one means that the limit is below the rate
 	HoldAt         float64 // fraction of the limit to which a look lowers the rate
 	Fewer          float64 // without a background, a look has this many times fewer throttled responses
-	Certain        float64 // log odds at which a background is accepted, or the limit is known to be below the rate; and the highest
+	Certain        float64 // log odds at which a background is accepted, and the highest
 	Against        float64 // log odds against a background at which it is rejected
 	Guard          float64 // if the limit is below the rate of a look, the odds of a throttled response are this many times higher
+	GuardEnough    float64 // log odds of a limit below the rate that end a look
 	MostShown      float64 // highest log odds that one look shows
 	LookTime       float64 // seconds
 	LeastLook      float64 // fewest responses in a look
 	LeastShown     float64 // lowest log odds that a look is expected to show
+	Sunk           float64 // a rate that fell by this factor gets a look in any case
 }
 
 // DefaultTuning returns the constants that [NewScaled] sets.
@@ -106,10 +108,12 @@ func DefaultTuning() Tuning {
 		HoldAt:         0.6,
 		Fewer:          8,
 		Guard:          5,
+		GuardEnough:    8,
 		MostShown:      1.6,
 		LookTime:       4,
 		LeastLook:      16,
 		LeastShown:     1,
+		Sunk:           16,
 		Certain:        5,
 		Against:        3,
 	}
