@@ -40,7 +40,7 @@ func printTable(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	root := reflect.TypeFor[awsretry.Transport]().PkgPath()
 	packages := strings.Join([]string{root, root + "/internal/...", root + "/fleet", root + "/fleet/internal/...",
 		"./walks"}, ",") // without its main package, no program has coverage
