@@ -16,8 +16,8 @@ import (
 
 	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/awsproto"
+	"example.com/awsretry/internal/conns"
 	"example.com/awsretry/internal/invalid"
-	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/retrier"
 	"example.com/awsretry/internal/tokens"
@@ -70,7 +70,7 @@ type dynamoDBRules struct {
 // change.
 type config struct {
 	base  http.RoundTripper
-	conns *neterr.Connections // of base; nil if retries may use any of them
+	conns *conns.Pools // of base; nil if retries may use any of them
 
 	foreign  bool // base is not an http.Transport
 	untraced bool // base is one that may send requests without calling the hooks of httptrace
@@ -167,9 +167,9 @@ func (t *Transport) newConfig() *config {
 	}
 	pooled, ok := c.base.(*http.Transport)
 	if ok && !t.KeepConnections {
-		c.conns = neterr.NewConnections(pooled)
+		c.conns = conns.New(pooled)
 	}
-	c.foreign, c.untraced = !ok, ok && !neterr.Traces(pooled)
+	c.foreign, c.untraced = !ok, ok && !conns.Traces(pooled)
 	c.setDelays(t)
 	c.setBuckets(t)
 	c.fastPathAllowed = !c.ownRequest && c.policy.isDefault() && c.servicePolicy == nil && c.observe == nil && c.partitionName == nil && c.initialCost == 0 &&

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/awsproto"
-	"example.com/awsretry/internal/neterr"
+	"example.com/awsretry/internal/conns"
 	"example.com/awsretry/internal/respbody"
 	"example.com/awsretry/internal/retrier"
 )
@@ -191,7 +191,7 @@ func (c *call) send() {
 // did not fail.
 func (c *call) route() http.RoundTripper {
 	switch {
-	case c.config.conns == nil || !neterr.Serves(c.out.URL):
+	case c.config.conns == nil || !conns.Serves(c.out.URL):
 		return c.config.base
 	case c.before.left:
 		return c.config.conns.Single(c.out.URL)

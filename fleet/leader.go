@@ -20,7 +20,7 @@ import (
 // A request counts as accepted when its throttling response would have arrived:
 // other responses may take much longer.
 type leader struct {
-	law    pacing.Adopter
+	law    pacing.Law
 	curve  float64 // the sum of the curves of this many members
 	slower float64 // by this factor the law's clock is slower than the store's; at least 1
 
@@ -85,7 +85,7 @@ const (
 
 // newLeader returns a leader that continues where another one stopped: on the curve
 // that returns to a limit or, without one, in the search for it.
-func newLeader(law pacing.Adopter, lease time.Duration, got *protocol.Reply) *leader {
+func newLeader(law pacing.Law, lease time.Duration, got *protocol.Reply) *leader {
 	l := &leader{
 		law: law, lease: lease, now: max(duration(got.Now)-lease, 0),
 		rate: got.Rate, limit: got.Limit, trip: duration(min(got.Trip, milliseconds(longestTrip))),

@@ -20,7 +20,7 @@ type led struct {
 
 const ledLease = 400 * time.Millisecond
 
-func lead(law func() pacing.Adopter, rate float64) *led {
+func lead(law func() pacing.Law, rate float64) *led {
 	l := &led{got: protocol.Reply{Last: protocol.Last{Now: 60000}, Law: protocol.Law{Rate: rate, Limit: rate}}}
 	l.leader = newLeader(law(), ledLease, &l.got)
 	return l
@@ -40,16 +40,16 @@ func (l *led) run(limit float64, length time.Duration) {
 	}
 }
 
-func laws() map[string]func() pacing.Adopter {
+func laws() map[string]func() pacing.Law {
 	limits := pacing.Limits{MinRate: 0.5, MinCapacity: 1}
 	meter := func() pacing.Meter { return pacing.NewMeter(time.Unix(0, 0), 500*time.Millisecond, 0.8) }
-	return map[string]func() pacing.Adopter{
-		"cubic":  func() pacing.Adopter { return pacing.NewCubic(limits, meter(), 0.7, 0.4) },
-		"scaled": func() pacing.Adopter { return pacing.NewScaled(limits, meter(), 0.7) },
+	return map[string]func() pacing.Law{
+		"cubic":  func() pacing.Law { return pacing.NewCubic(limits, meter(), 0.7, 0.4) },
+		"scaled": func() pacing.Law { return pacing.NewScaled(limits, meter(), 0.7) },
 	}
 }
 
-func eachLaw(t *testing.T, test func(t *testing.T, law func() pacing.Adopter)) {
+func eachLaw(t *testing.T, test func(t *testing.T, law func() pacing.Law)) {
 	for name, law := range laws() {
 		t.Run(name, func(t *testing.T) { test(t, law) })
 	}
@@ -57,7 +57,7 @@ func eachLaw(t *testing.T, test func(t *testing.T, law func() pacing.Adopter)) {
 
 // How a rate develops at a limit of the service.
 func TestLeader(t *testing.T) {
-	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
+	eachLaw(t, func(t *testing.T, law func() pacing.Law) {
 		expect := func(what string, l *led, least, most float64, cuts int) {
 			t.Helper()
 			if l.got.Rate < least || l.got.Rate > most || l.cuts != cuts {
@@ -84,7 +84,7 @@ func TestLeader(t *testing.T) {
 
 // If nothing is accepted, the rate falls to the lowest one, and is still a limit.
 func TestLeaderWhereNothingIsAccepted(t *testing.T) {
-	eachLaw(t, func(t *testing.T, law func() pacing.Adopter) {
+	eachLaw(t, func(t *testing.T, law func() pacing.Law) {
 		for _, limited := range []float64{0, 200} {
 			l := lead(law, limited)
 			for i := range 30 {

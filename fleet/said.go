@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"example.com/awsretry/fleet/internal/protocol"
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/pacer"
 )
@@ -17,7 +18,7 @@ const longestPause = time.Hour
 
 // sayLimits returns s as JSON, with times relative to the arrival of the response,
 // or "" if the text would be too long.
-func sayLimits(s *pacer.Said) string {
+func sayLimits(s *pacer.Announcement) string {
 	if s == nil {
 		return ""
 	}
@@ -30,12 +31,26 @@ func sayLimits(s *pacer.Said) string {
 	return string(text)
 }
 
+// hear returns the limits that another process sent, or nil if they are not new.
+func (m *member) hear(got *protocol.Reply, asked time.Time) *pacer.Announcement {
+	if got.Said == "" || got.Said == m.told || got.Said == m.heard {
+		return nil
+	}
+	m.heard = got.Said
+	late := time.Since(asked) / 2 // the age of the reply
+	said, err := readLimits(got.Said, duration(got.SaidAge)+late)
+	if err != nil {
+		m.fleet.report(m.share.Partition(), err)
+	}
+	return said
+}
+
 // readLimits parses limits whose request was sent age ago.
-func readLimits(text string, age time.Duration) (*pacer.Said, error) {
+func readLimits(text string, age time.Duration) (*pacer.Announcement, error) {
 	if len(text) > longestSaid {
 		return nil, fmt.Errorf("the store returned limits of %d bytes; they must have at most %d", len(text), longestSaid)
 	}
-	said := new(pacer.Said)
+	said := new(pacer.Announcement)
 	if err := json.Unmarshal([]byte(text), said); err != nil {
 		return nil, fmt.Errorf("the store returned limits that cannot be read: %w", err)
 	}

@@ -99,7 +99,7 @@ func (s *Share) FirstTokens() int { return s.firstTokens }
 
 // NewLaw returns a new pacing law for the rate of all processes, on a clock
 // that starts at start. ok is false except in adaptive mode.
-func (s *Share) NewLaw(start time.Time) (law pacing.Adopter, ok bool) {
+func (s *Share) NewLaw(start time.Time) (law pacing.Law, ok bool) {
 	if s.pacer == nil {
 		return nil, false
 	}
@@ -207,8 +207,7 @@ func (s *Share) left() int {
 
 // A Usage is what a process has used of its share, and what it needs.
 type Usage struct {
-	Sent          int // attempts since the last Usage, in adaptive mode only
-	pacing.Counts     // the throttled outcomes since the last Usage
+	pacer.Counts // since the last Usage, in adaptive mode only
 
 	Waiting    int     // requests in line for a send token
 	NotSent    int     // attempts since the last Usage that were refused because a send token would come too late
@@ -225,7 +224,7 @@ type Usage struct {
 
 	// Said has the limits that a response announced last, or is nil if none did.
 	// Other processes use them only if they read limits themselves.
-	Said *pacer.Said
+	Said *pacer.Announcement
 }
 
 // Usage returns what the process has used since the last call, and what it
@@ -244,7 +243,7 @@ func (s *Share) Usage() Usage {
 		u.Waiting = pacer.Waiting()
 		u.SendTokens, u.Unused = pacer.Unused()
 		u.Said = pacer.Said()
-		u.Sent, u.Counts = pacer.Counts()
+		u.Counts = pacer.Counts()
 	}
 	return u
 }

@@ -13,7 +13,6 @@ import (
 	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/internal/pacer"
-	"example.com/awsretry/internal/pacing"
 )
 
 // A store is a Shared that the test itself plays.
@@ -300,15 +299,15 @@ func TestSharedCounts(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		synctest.Wait() // for the race detector
 		share := s.shares[0]
-		if u := share.Usage(); u.Counts != (pacing.Counts{}) || u.Sent != 1 {
+		if u := share.Usage(); u.Counts != (pacer.Counts{Sent: 1}) {
 			t.Errorf("before the response: %+v", u)
 		}
 		share.Grant(pacer.Grant{Until: time.Now().Add(time.Hour), Limited: true, Rate: 1000})
 		calls.Wait()
 		get(t, tr)
-		want := pacing.Counts{Throttled: 1, Trips: pacing.Trips{Sum: time.Second, Of: 1}} // not what was sent before the lease
-		if u := share.Usage(); u.Counts != want || u.Sent != 1 {
-			t.Errorf("%+v, want 1 sent and %+v", u, want)
+		want := pacer.Counts{Sent: 1, Throttled: 1, Trips: time.Second, TripsOf: 1} // not what was sent before the lease
+		if u := share.Usage(); u.Counts != want {
+			t.Errorf("%+v, want %+v", u, want)
 		}
 	})
 }

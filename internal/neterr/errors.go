@@ -1,5 +1,4 @@
-// Package neterr interprets the errors of net/http, and keeps requests off the
-// connections that failed.
+// Package neterr interprets the errors of net/http.
 package neterr
 
 import (

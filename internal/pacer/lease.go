@@ -1,50 +1,10 @@
 package pacer
 
-import (
-	"time"
-
-	"example.com/awsretry/internal/pacing"
-	"example.com/awsretry/internal/tokens"
-)
-
-// A Grant is what a process may use.
-type Grant struct {
-	Until      time.Time     // the end of the lease of the rate
-	IdleUntil  time.Time     // later than Until if the process is idle: it renews until then
-	Slow       bool          // renewals take too much of a lease
-	Limited    bool          // the fleet's rate is limited
-	Rate       float64       // of this process, in requests per second
-	Burst      time.Duration // a quiet process saves the tokens of at most this time
-	FirstToken float64       // a fraction of a send token for a process that had no rate, so that not all send at once
-	RetryAfter time.Duration // how long the fleet's Retry-After remains in force; 0 means none
-
-	// After the end of the lease, the process continues at its part of the fleet's
-	// rate.
-	FleetRate float64 // of all processes, in requests per second
-	Members   int     // how many Transports share the partition, without those that are idle
-
-	// AloneAtMost is the highest rate of this process without a lease, or 0 if
-	// there is none. If it is set, a process with a lease sends in slots: the first
-	// one at FirstSlot, and the others at intervals of Every.
-	AloneAtMost float64
-	FirstSlot   time.Time
-	Every       time.Duration
-	Slots       int
-
-	// Said has the limits that a response to another process announced last, or is
-	// nil if none did.
-	Said *Said
-
-	FleetTokens int // tokens in the shared retry token bucket, without those that processes hold
-	SpareTokens int // additional tokens for retries after a throttling response
-}
+import "time"
 
 // Share makes p follow the leases of a fleet. It must be called before p is used.
 func (p *Pacer) Share() {
-	if alone, ok := p.law.(pacing.Adopter); ok {
-		p.leased = pacing.NewLeased(alone)
-		p.law = p.leased
-	}
+	p.leased = &leased{alone: p.law, limits: p.config.limits()}
 	if p.announcing.Load() {
 		p.withLedger(func(time.Duration) { p.ledger.Keep() })
 	}
@@ -63,24 +23,18 @@ func (p *Pacer) Lease(g *Grant) {
 	if p.leased == nil {
 		return
 	}
-	lease := pacing.Lease{
-		Until: max(g.Until.Sub(p.start), 0), Limited: g.Limited,
-		Rate: g.Rate, Capacity: max(g.Rate*g.Burst.Seconds(), p.config.MinCapacity),
-		Alone: max(g.FleetRate/float64(max(g.Members, 1)), p.config.MinRate),
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.updated = max(p.bucket.Now(), p.updated)
-	begins := p.leased.Lease(p.updated, lease)
-	p.aloneAtMost, p.firstToken = g.AloneAtMost, g.FirstToken
+	begins := p.leased.begin(p.updated, max(g.Until.Sub(p.start), 0), g)
 	p.setRate(p.updated)
 	switch {
 	case g.AloneAtMost > 0:
-		p.bucket.AddSlots(tokens.Slots{At: g.FirstSlot.Sub(p.start), Every: g.Every, N: g.Slots})
+		p.bucket.AddSlots(g.FirstSlot.Sub(p.start), g.Every, g.Slots)
 	case begins:
 		p.bucket.SetTokens(g.FirstToken)
 	}
-	if lease.Limited {
+	if g.Limited {
 		p.begins()
 	}
 	if p.lapsing == nil {
@@ -96,40 +50,44 @@ func (p *Pacer) lapse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.updated = max(p.bucket.Now(), p.updated)
-	p.leased.Lapse(p.updated)
+	p.lapseNow()
+}
+
+// lapseNow is lapse at p.updated. It requires that p.mu is held.
+func (p *Pacer) lapseNow() {
+	p.leased.lapse(p.updated)
 	p.setRate(p.updated)
-	if p.aloneAtMost > 0 && !p.leased.InForce(p.updated) {
-		p.bucket.ClearSlots(p.firstToken)
+	if p.leased.grant.AloneAtMost > 0 && !p.leased.inForce(p.updated) {
+		p.bucket.ClearSlots(p.leased.grant.FirstToken)
 	}
 }
 
-// Alone ends the lease of p. Until the next lease, its rate is at most rate. See
-// Grant for firstToken.
+// Alone ends the lease of p. Until the next lease, its rate is at most rate, which
+// is above 0. See Grant for firstToken.
 func (p *Pacer) Alone(rate, firstToken float64) {
 	if p.leased == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.updated, p.aloneAtMost, p.firstToken = max(p.bucket.Now(), p.updated), rate, firstToken
-	p.leased.Lease(p.updated, pacing.Lease{Until: p.updated, Limited: true, Alone: rate})
-	p.leased.Lapse(p.updated)
-	p.setRate(p.updated)
-	p.bucket.ClearSlots(firstToken)
+	p.updated = max(p.bucket.Now(), p.updated)
+	p.leased.begin(p.updated, p.updated, &Grant{Limited: true, FleetRate: rate, AloneAtMost: rate, FirstToken: firstToken})
+	p.lapseNow()
 	p.begins()
 }
 
-// Counts returns how many attempts were sent since the last call, and how many
-// were throttled.
-func (p *Pacer) Counts() (sent int, throttled pacing.Counts) {
+// Counts returns the counts since the last call.
+func (p *Pacer) Counts() (c Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.leased == nil {
-		return 0, throttled
+		return c
 	}
 	n := max(p.sent.Load(), 0) // below 0 after an attempt that counted was not sent
 	p.sent.Add(-n)
-	return int(n), p.leased.Take()
+	c = p.leased.take()
+	c.Sent = int(n)
+	return c
 }
 
 // Unused returns how many tokens are in the bucket, at most one, or how many slots

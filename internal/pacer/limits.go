@@ -11,13 +11,18 @@ import (
 // A Cost returns how many units a request takes from the named limit.
 type Cost func(req *http.Request, limit string) float64
 
-// An Announcement is the part of a response that concerns limits.
+// An Announcement is the part of a response that concerns limits. Processes of a
+// fleet send each other the fields that JSON has.
 type Announcement struct {
 	Limits     []announced.Limit
 	Throttled  bool
-	RetryAfter time.Duration // 0 means none
-	Free       bool          // the service did not count the request
-	Pending    bool          // the request is in flight until Update
+	RetryAfter time.Duration `json:"-"` // 0 means none
+	Free       bool          `json:"-"` // the service did not count the request
+	Pending    bool          `json:"-"` // the request is in flight until Update
+
+	// How long ago the request was sent and the response came, from Said and for
+	// Hear.
+	Sent, Heard time.Duration
 }
 
 // Announce updates the limits with the response to the request that was sent at
@@ -132,19 +137,12 @@ func (p *Pacer) Limits() (limits []announced.Limit) {
 	return limits
 }
 
-// A Said has the limits that a response announced.
-type Said struct {
-	Limits      []announced.Limit
-	Throttled   bool
-	Sent, Heard time.Duration // how long ago the request was sent and the response came
-}
-
 // Said returns the limits that a response announced last, or nil.
-func (p *Pacer) Said() (said *Said) {
+func (p *Pacer) Said() (said *Announcement) {
 	if p.announcing.Load() {
 		p.withLedger(func(now time.Duration) {
 			if limits, throttled, sent, heard := p.ledger.Said(); len(limits) > 0 {
-				said = &Said{Limits: limits, Throttled: throttled, Sent: now - sent, Heard: now - heard}
+				said = &Announcement{Limits: limits, Throttled: throttled, Sent: now - sent, Heard: now - heard}
 			}
 		})
 	}
@@ -152,7 +150,7 @@ func (p *Pacer) Said() (said *Said) {
 }
 
 // Hear updates the limits with a response to another process.
-func (p *Pacer) Hear(said *Said) {
+func (p *Pacer) Hear(said *Announcement) {
 	if p.announcing.Load() {
 		p.withLedger(func(now time.Duration) {
 			p.ledger.Hear(now, now-said.Sent, now-said.Heard, said.Limits, said.Throttled)

@@ -40,15 +40,18 @@ type Config struct {
 }
 
 // NewLaw returns another law, on a clock whose zero is start.
-func (p *Pacer) NewLaw(start time.Time) pacing.Adopter { return p.config.newLaw(start) }
+func (p *Pacer) NewLaw(start time.Time) pacing.Law { return p.config.newLaw(start) }
 
-func (c Config) newLaw(start time.Time) pacing.Adopter {
-	limits := pacing.Limits{MinRate: c.MinRate, MinCapacity: c.MinCapacity}
+func (c Config) newLaw(start time.Time) pacing.Law {
 	meter := pacing.NewMeter(start, c.Interval, c.Smoothing)
 	if c.Scaled {
-		return pacing.NewScaled(limits, meter, c.Beta)
+		return pacing.NewScaled(c.limits(), meter, c.Beta)
 	}
-	return pacing.NewCubic(limits, meter, c.Beta, c.ScaleConstant)
+	return pacing.NewCubic(c.limits(), meter, c.Beta, c.ScaleConstant)
+}
+
+func (c Config) limits() pacing.Limits {
+	return pacing.Limits{MinRate: c.MinRate, MinCapacity: c.MinCapacity}
 }
 
 // A Pacer hands out send tokens, first come first served. Before the first
@@ -66,13 +69,11 @@ type Pacer struct {
 
 	mu             sync.Mutex    // guards the fields below; locked before the bucket's
 	updated        time.Duration // when update was last called, on the bucket's clock
-	law            pacing.Law
-	leased         *pacing.Leased // the law if many processes share the rate, or nil
-	lapsing        *time.Timer    // calls lapse at the end of the lease; nil before the first one
-	lapsed         func()         // see OnLapsed; may be nil
-	rate, capacity float64        // of the bucket
-	aloneAtMost    float64        // the highest rate without a lease; 0 means any
-	firstToken     float64        // see Grant
+	law            pacing.Law    // of this process alone
+	leased         *leased       // nil unless many processes share the rate
+	lapsing        *time.Timer   // calls lapse at the end of the lease; nil before the first one
+	lapsed         func()        // see OnLapsed; may be nil
+	rate, capacity float64       // of the bucket
 }
 
 // New returns a Pacer that does not limit yet.
@@ -230,8 +231,12 @@ func (p *Pacer) Count(sent time.Duration, throttled bool) {
 func (p *Pacer) update(now, sent time.Duration, throttled bool) {
 	now = max(now, p.updated) // so that no interval is negative
 	p.updated = now
-	p.law.Update(now, min(sent, now), throttled)
-	if p.lapsed != nil && !p.leased.InForce(now) {
+	if sent = min(sent, now); p.leased != nil {
+		p.leased.update(now, sent, throttled)
+	} else {
+		p.law.Update(now, sent, throttled)
+	}
+	if p.lapsed != nil && !p.leased.inForce(now) {
 		p.lapsed()
 	}
 	p.setRate(now)
@@ -245,8 +250,8 @@ func (p *Pacer) update(now, sent time.Duration, throttled bool) {
 // It requires that p.mu is held.
 func (p *Pacer) setRate(now time.Duration) {
 	rate, capacity := p.law.Pace()
-	if p.aloneAtMost > 0 && !p.leased.InForce(now) {
-		rate, capacity = min(rate, p.aloneAtMost), 1
+	if p.leased != nil {
+		rate, capacity = p.leased.pace(now)
 	}
 	if rate != p.rate || capacity != p.capacity {
 		p.rate, p.capacity = rate, capacity

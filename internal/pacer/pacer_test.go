@@ -111,3 +111,64 @@ func TestCostOfANameIsAskedOnce(t *testing.T) {
 		}
 	})
 }
+
+// With a lease the rate is that of the lease, and outcomes are counted. Afterwards
+// the law of this process continues, at its part of the rate.
+func TestLease(t *testing.T) {
+	const second = time.Second
+	for _, scaled := range []bool{false, true} {
+		t.Run(fmt.Sprintf("scaled: %v", scaled), func(t *testing.T) {
+			c := complete(Config{Scaled: scaled})
+			l := &leased{alone: c.newLaw(time.Unix(0, 0)), limits: c.limits()}
+			check := func(what string, now time.Duration, least, most float64) {
+				t.Helper()
+				if rate, _ := l.pace(now); rate < least || rate > most {
+					t.Errorf("%s: rate %v, want %v to %v", what, rate, least, most)
+				}
+			}
+			l.update(second, second, true) // alone from the first
+			check("alone", second, 0.5, 1)
+			l.take()
+
+			if l.begin(second, 2*second, &Grant{}) {
+				t.Error("a lease without a rate begins")
+			}
+			check("before the first rate of all", second, 0.5, 1)
+			grant := &Grant{Limited: true, Rate: 8, Burst: second / 4, FleetRate: 12, Members: 4}
+			if !l.begin(2*second, 5*second, grant) || l.begin(2*second, 5*second, grant) {
+				t.Error("a lease begins once")
+			}
+			for _, sent := range []time.Duration{second, 3 * second, 3 * second} {
+				l.update(3500*time.Millisecond, sent, false)
+				l.update(3500*time.Millisecond, sent, true)
+			}
+			if rate, capacity := l.pace(3500 * time.Millisecond); rate != 8 || capacity != 2 {
+				t.Errorf("within the lease: rate %v, capacity %v", rate, capacity)
+			}
+			want := Counts{Throttled: 2, Trips: second, TripsOf: 2} // not what was sent before the lease
+			if got := l.take(); got != want {
+				t.Errorf("counted %+v, want %+v", got, want)
+			}
+			if got := l.take(); got != (Counts{}) {
+				t.Errorf("counted twice: %+v", got)
+			}
+
+			for at := 4 * second; at < 6*second; at += 250 * time.Millisecond {
+				l.update(at, at-100*time.Millisecond, false)
+			}
+			check("after the lease", 6*second, 2, 4.5)
+
+			l.begin(6*second, 9*second, grant)
+			l.begin(7*second, 10*second, &Grant{})
+			check("a lease that has lost its rate", 7*second, 2.9, 3.1)
+
+			grant.AloneAtMost = 1.5
+			l.begin(8*second, 9*second, grant)
+			check("a lease with slots", 8*second, 8, 8)
+			l.lapse(9 * second)
+			if rate, capacity := l.pace(9 * second); rate != 1.5 || capacity != 1 {
+				t.Errorf("alone at most at 1.5: rate %v, capacity %v", rate, capacity)
+			}
+		})
+	}
+}

@@ -35,14 +35,12 @@ func (s *Scaled) enough() float64 {
 	return math.Log(max(s.FalseAlarm*s.rate, 4))
 }
 
-// learn adjusts the background to the share that is throttled below the limit, or at
-// any rate if that share is much lower.
+// learn adjusts the background to the share that is throttled below the limit.
 func (s *Scaled) learn(sent time.Duration, throttled bool) {
 	was := float64(one(throttled).throttled)
 	s.share += (was - s.share) / s.ShareMemory
-	if s.background > 0 && (s.phase == holding || s.curve(sent) < s.Low*s.limit || s.share < s.Below*s.background) {
-		memory := max(s.BackgroundMemory, s.MemorySeconds*s.rate)
-		s.background = min(s.background+(was-s.background)/memory, s.MostLearned*s.claimed)
+	if s.background > 0 && (s.phase == holding || s.curve(sent) < (1-s.Agreement)*s.limit) {
+		s.background = min(s.background+(was-s.background)/s.ShareMemory, s.MostLearned*s.claimed)
 	}
 }
 
@@ -70,7 +68,7 @@ func (s *Scaled) test(now time.Duration) {
 	if s.background == 0 {
 		share = s.fallen.share()
 	}
-	if s.fresh.logOdds(min(s.Guard*share, s.MostGuard), share) >= s.GuardEnough { // the limit is below
+	if more := s.Guard * share; s.fresh.logOdds(more/(more+1-share), share) >= s.GuardEnough { // the limit is below
 		s.odds = 0
 		s.cut(now, s.rate)
 		return
@@ -80,13 +78,13 @@ func (s *Scaled) test(now time.Duration) {
 	if !enough && (now-s.since).Seconds() < s.LookTime+s.trip {
 		return
 	}
-	s.odds = min(s.odds+min(max(shown, -s.MostShown), s.MostShown), s.MostOdds)
+	s.odds = min(s.odds+min(max(shown, -s.MostShown), s.MostShown), s.Certain)
 	limit := s.limit
 	switch {
-	case s.background == 0 && s.odds >= s.ForBackground:
+	case s.background == 0 && s.odds >= s.Certain:
 		s.background, s.claimed = share, share
 		limit = max(s.accepted/(1-share), limit)
-	case s.background > 0 && s.odds < 0, s.odds <= -s.AgainstIt:
+	case s.background > 0 && s.odds < 0, s.odds <= -s.Against:
 		s.background, s.odds, s.fallen = 0, 0, outcomes{}
 	}
 	s.cut(now, limit)

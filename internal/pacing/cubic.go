@@ -62,10 +62,10 @@ func (c *Cubic) Update(now, sent time.Duration, throttled bool) {
 	c.rate, c.capacity = max(rate, c.limits.MinRate), max(rate, c.limits.MinCapacity)
 }
 
-// Adopt implements [Adopter].
+// Adopt implements [Law].
 func (c *Cubic) Adopt(now time.Duration, rate float64) { c.Resume(now, rate, rate/c.curve.beta) }
 
-// Resume implements [Adopter].
+// Resume implements [Law].
 func (c *Cubic) Resume(now time.Duration, rate, limit float64) {
 	c.limiting, c.beginning = true, false
 	c.updated, c.adoptedUntil = now, now+2*c.meter.interval
@@ -76,7 +76,7 @@ func (c *Cubic) Resume(now time.Duration, rate, limit float64) {
 	c.capacity = max(c.rate, c.limits.MinCapacity)
 }
 
-// SumOf implements [Adopter]. The sum of equal curves is as many times as steep, and
+// SumOf implements [Law]. The sum of equal curves is as many times as steep, and
 // a throttling response cuts one of them.
 func (c *Cubic) SumOf(now time.Duration, processes float64) {
 	c.curve.scale, c.curve.beta = c.scale*processes, 1-(1-c.beta)/processes
@@ -85,7 +85,7 @@ func (c *Cubic) SumOf(now time.Duration, processes float64) {
 	}
 }
 
-// Limit implements [Adopter].
+// Limit implements [Law].
 func (c *Cubic) Limit() float64 {
 	if c.beginning {
 		return 0
@@ -93,10 +93,10 @@ func (c *Cubic) Limit() float64 {
 	return c.curve.lastMax
 }
 
-// Measure implements [Adopter].
+// Measure implements [Law].
 func (c *Cubic) Measure(now time.Duration, _ bool) { c.meter.Count(now, 1) }
 
-// Begin implements [Adopter].
+// Begin implements [Law].
 func (c *Cubic) Begin(now time.Duration, rate float64) {
 	c.Adopt(now, rate)
 	c.beginning = true

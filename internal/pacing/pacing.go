@@ -17,6 +17,24 @@ type Law interface {
 
 	// Measured returns the rate of outcomes that the law measures, per second.
 	Measured() float64
+
+	// Measure counts an outcome without changing the rate.
+	Measure(now time.Duration, throttled bool)
+
+	// Adopt begins at rate, as after a cut to it.
+	Adopt(now time.Duration, rate float64)
+
+	// Resume continues the curve of another law, which is at rate and returns to
+	// limit. Limit returns the limit of the curve, and 0 if there is none.
+	Resume(now time.Duration, rate, limit float64)
+	Limit() float64
+
+	// Begin begins at rate, as after the first throttling response.
+	Begin(now time.Duration, rate float64)
+
+	// SumOf makes it the law of that many equal processes. A new law is that of one.
+	// The rate does not change.
+	SumOf(now time.Duration, processes float64)
 }
 
 // Limits are the lower limits of a law's results.

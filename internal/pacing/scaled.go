@@ -102,10 +102,10 @@ func (s *Scaled) Update(now, sent time.Duration, throttled bool) {
 	}
 }
 
-// Adopt implements [Adopter].
+// Adopt implements [Law].
 func (s *Scaled) Adopt(now time.Duration, rate float64) { s.Resume(now, rate, rate/s.beta) }
 
-// Resume implements [Adopter].
+// Resume implements [Law].
 func (s *Scaled) Resume(now time.Duration, rate, limit float64) {
 	s.updated = now
 	s.background, s.share = 0, 0 // they were of other rates
@@ -121,7 +121,7 @@ func (s *Scaled) Resume(now time.Duration, rate, limit float64) {
 	s.rate = max(rate, s.limits.MinRate)
 }
 
-// Limit implements [Adopter].
+// Limit implements [Law].
 func (s *Scaled) Limit() float64 {
 	if s.phase != following {
 		return 0
@@ -129,7 +129,7 @@ func (s *Scaled) Limit() float64 {
 	return s.limit
 }
 
-// Measure implements [Adopter].
+// Measure implements [Law].
 func (s *Scaled) Measure(now time.Duration, throttled bool) {
 	accepted := 1
 	if throttled {
@@ -138,13 +138,16 @@ func (s *Scaled) Measure(now time.Duration, throttled bool) {
 	s.meter.Count(now, accepted)
 }
 
-// Begin implements [Adopter].
+// Begin implements [Law].
 func (s *Scaled) Begin(now time.Duration, rate float64) {
 	s.phase, s.since, s.updated = starting, now, now
 	s.rate = max(rate, s.limits.MinRate)
 	s.background = 0
 	s.fresh, s.suspicion = outcomes{}, 0
 }
+
+// SumOf implements [Law]. All steps are relative to the rate.
+func (s *Scaled) SumOf(time.Duration, float64) {}
 
 // begin begins to limit the rate, at the rate that the service has accepted.
 func (s *Scaled) begin(now time.Duration) {
@@ -170,7 +173,7 @@ func (s *Scaled) judge(now, sent time.Duration, throttled bool) bool {
 		s.test(now)
 	case throttled && (s.suspicion >= s.enough() || s.unused()):
 		s.slowDown(now, sent)
-	case s.phase == following && s.background > 0 && s.ripe(now):
+	case s.phase == following && s.background > 0 && now-s.since > s.ProbeAfter:
 		s.look(now, min(s.rate, s.meter.Rate()/(1-s.share)))
 	default:
 		return false
@@ -178,20 +181,11 @@ func (s *Scaled) judge(now, sent time.Duration, throttled bool) bool {
 	return true
 }
 
-// ripe reports whether a look is due although there is no reason for a cut.
-func (s *Scaled) ripe(now time.Duration) bool {
-	after := s.ProbeAfter
-	if s.odds >= s.MostOdds {
-		after = s.SureAfter
-	}
-	return now-s.since > after
-}
-
 // unused reports whether the start has raised the rate far above what the callers
 // send. Then the rate is not the reason for throttling, and a higher one would not
 // show the limit.
 func (s *Scaled) unused() bool {
-	return s.phase == starting && s.sure() && s.rate >= s.SlowStart && s.rate >= 0.97*s.FastestGrowth*s.meter.Rate()
+	return s.phase == starting && s.sure() && s.rate >= s.SlowStart && s.rate >= (1-s.Agreement)*s.FastestGrowth*s.meter.Rate()
 }
 
 // slowDown cuts the rate because a request that was sent at sent was throttled.
@@ -199,7 +193,7 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 	limit, back := s.rate, true
 	switch {
 	case s.phase == following:
-		limit, back = s.throttledAt(sent), s.curve(sent) >= s.Back*s.limit
+		limit, back = s.throttledAt(sent), s.risen(sent)
 	case s.unused():
 		limit = 1.25 * s.meter.Rate()
 	}
@@ -222,7 +216,7 @@ func (s *Scaled) slowDown(now, sent time.Duration) {
 		return
 	}
 	share := s.fallen.share()
-	far := limit*s.beta <= s.accepted/s.Fall || s.share > s.HighShare && s.fallen.responses >= s.ManyFallen
+	far := limit*s.beta <= s.accepted/s.Fall || s.share > 2*s.UsualShare && s.fallen.responses >= s.ManyFallen
 	if far && s.denied <= 1 && share > s.UsualShare && share < s.MostBackground && (s.telling(limit, share) || limit <= s.accepted/s.Sunk) {
 		if s.odds > 0 {
 			limit = max(limit, s.limit)
@@ -286,16 +280,19 @@ func (s *Scaled) cut(now time.Duration, limit float64) {
 // because it has always been throttled at the same rate.
 func (s *Scaled) alone() bool { return s.alike >= s.Agreements }
 
+// risen reports whether the curve is back at the limit at a time.
+func (s *Scaled) risen(at time.Duration) bool { return (at - s.since).Seconds() >= s.rise }
+
 // curve returns the rate of the curve at a time since the last cut.
 func (s *Scaled) curve(at time.Duration) float64 {
 	t := (at - s.since).Seconds()
-	if t < s.rise {
+	if !s.risen(at) {
 		left := 1 - t/s.rise
 		return s.limit * (1 - (1-s.beta)*left*left*left)
 	}
 	searching := s.SearchTime
 	switch {
-	case s.background > 0 && s.odds < s.MostOdds:
+	case s.background > 0 && s.odds < s.Certain:
 		return s.limit
 	case s.background > 0 || s.alone():
 		searching = s.SearchAlone
@@ -317,7 +314,7 @@ func (s *Scaled) follow(now time.Duration) {
 // double raises the rate during the start. Each doubling takes long enough for the
 // outcomes of the last one to be known.
 func (s *Scaled) double(elapsed time.Duration) {
-	period := max(s.Doubling.Seconds(), 2*s.trip, s.PerDoubling/s.rate)
+	period := max(s.Doubling.Seconds(), 2*s.trip)
 	rate := s.rate * math.Exp2(min(elapsed.Seconds()/period, 1))
 	s.rate = min(rate, max(s.rate, s.SlowStart, s.FastestGrowth*s.meter.Rate()))
 }

@@ -14,13 +14,12 @@ type Tuning struct {
 	Sparse        float64 // the same limit at a rate of 1/s; it falls with the square of the rate
 	Predictable   float64 // seconds of recovery at 1/s if the limit is predictable; they fall with the square of the rate
 	UsualShare    float64 // share of responses that is throttled in a fleet of clients
-	ShareMemory   float64 // responses over which the share is smoothed
+	ShareMemory   float64 // responses over which the share and the background are smoothed
 
 	// Search for a higher limit.
 	Step          float64       // of the limit, after the first SearchTime, and 8 and 27 times that after two and three
 	SearchTime    float64       // seconds
 	SearchAlone   float64       // the same if the limit is predictable
-	Back          float64       // fraction of the limit at which the rate counts as back
 	Agreement     float64       // largest difference of limits that agree, as a fraction
 	Agreements    int           // how many limits in a row must agree to make the limit predictable
 	MostUnused    float64       // highest rate, as a multiple of the measured rate
@@ -34,7 +33,6 @@ type Tuning struct {
 
 	// Start.
 	Doubling      time.Duration // time in which the rate doubles, at least
-	PerDoubling   float64       // requests in that time, at least
 	SlowStart     float64       // requests per second that are tried whatever is measured
 	FastestGrowth float64       // highest rate above that, as a multiple of the measured rate
 	StartShare    float64       // share of throttled responses that the start takes for usual
@@ -42,29 +40,21 @@ type Tuning struct {
 	StartEnough   float64       // log odds of an overload that end the start
 
 	// Cuts where a share is throttled at any rate, the background.
-	Excess           float64       // share of throttling above the background that cuts
-	FalseAlarm       float64       // seconds: about how often chance may cut the rate
-	ProbeAfter       time.Duration // until a look without a cut
-	SureAfter        time.Duration // the same when the background has the highest odds
-	Low              float64       // below this fraction of the limit, throttling corrects the background
-	Below            float64       // a share below this fraction of the background corrects it at any rate
-	BackgroundMemory float64       // responses over which the background is smoothed, at least
-	MemorySeconds    float64       // the same, in seconds at the current rate
-	MostLearned      float64       // highest background, as a multiple of the share that was found first
-	MostOdds         float64       // highest log odds
+	Excess      float64       // share of throttling above the background that cuts
+	FalseAlarm  float64       // seconds: about how often chance may cut the rate
+	ProbeAfter  time.Duration // until a look without a cut
+	MostLearned float64       // highest background, as a multiple of the share that was found first
 
 	// The search for a background.
 	NoLuck         float64 // expected number of throttled responses whose absence is not luck
 	Fall           float64 // the rate fell by this factor below what was accepted
-	HighShare      float64 // or this share is throttled
-	ManyFallen     int     // of this many responses
+	ManyFallen     int     // responses, if more than twice UsualShare is throttled
 	MostBackground float64 // highest share; a higher one means that the limit is below the rate
 	HoldAt         float64 // fraction of the limit to which a look lowers the rate
 	Fewer          float64 // without a background, a look has this many times fewer throttled responses
-	ForBackground  float64 // log odds at which a background is accepted
-	AgainstIt      float64 // log odds, below 0, at which it is rejected
-	Guard          float64 // if the limit is below the rate, a look has this many times more throttled responses
-	MostGuard      float64 // highest share of throttled responses for Guard
+	Certain        float64 // log odds at which a background is accepted, and the highest
+	Against        float64 // log odds against a background at which it is rejected
+	Guard          float64 // if the limit is below the rate of a look, the odds of a throttled response are this many times higher
 	GuardEnough    float64 // log odds of a limit below the rate that end a look
 	MostShown      float64 // highest log odds that one look shows
 	LookTime       float64 // seconds
@@ -88,7 +78,6 @@ func DefaultTuning() Tuning {
 		Step:          0.08,
 		SearchTime:    3,
 		SearchAlone:   1,
-		Back:          0.997,
 		Agreement:     0.03,
 		Agreements:    2,
 		MostUnused:    2,
@@ -101,40 +90,31 @@ func DefaultTuning() Tuning {
 		TripSmoothing: 8,
 
 		Doubling:      500 * time.Millisecond,
-		PerDoubling:   1.5,
 		SlowStart:     20,
 		FastestGrowth: 4,
 		StartShare:    0.15,
 		StartExcess:   0.3,
 		StartEnough:   5.5,
 
-		Excess:           0.1,
-		FalseAlarm:       12,
-		ProbeAfter:       6 * time.Second,
-		SureAfter:        15 * time.Second,
-		Low:              0.97,
-		Below:            0.8,
-		BackgroundMemory: 150,
-		MemorySeconds:    3,
-		MostLearned:      1.3,
-		MostOdds:         6,
+		Excess:      0.1,
+		FalseAlarm:  12,
+		ProbeAfter:  15 * time.Second,
+		MostLearned: 1.3,
 
 		NoLuck:         5,
 		Fall:           2,
-		HighShare:      0.05,
 		ManyFallen:     60,
 		MostBackground: 0.4,
 		HoldAt:         0.6,
 		Fewer:          8,
 		Guard:          5,
-		MostGuard:      0.6,
 		GuardEnough:    8,
 		MostShown:      1.6,
 		LookTime:       4,
 		LeastLook:      16,
 		LeastShown:     1,
 		Sunk:           16,
-		ForBackground:  5,
-		AgainstIt:      3,
+		Certain:        5,
+		Against:        3,
 	}
 }

@@ -27,7 +27,7 @@ type Bucket struct {
 	lost     float64       // tokens that were not added because the bucket was full, since TakeLost
 
 	slotted bool    // tokens are slots
-	slots   []Slots // that can still be used
+	slots   []slots // that can still be used
 	kept    float64 // tokens from before the slots; 0 after a slot was used
 
 	unpaced bool              // nobody waits for tokens

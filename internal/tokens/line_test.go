@@ -278,8 +278,8 @@ func TestSlots(t *testing.T) {
 	const ms = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
 		b := New(time.Now(), 100, 50)
-		b.AddSlots(Slots{At: 100 * ms, Every: 10 * ms, N: 3})
-		b.AddSlots(Slots{At: 200 * ms, Every: 50 * ms, N: 2})
+		b.AddSlots(100*ms, 10*ms, 3)
+		b.AddSlots(200*ms, 50*ms, 2)
 		check := func(ahead int, take bool, expected time.Duration) {
 			t.Helper()
 			if n, slotted := b.Ahead(); n != ahead || !slotted {
@@ -337,7 +337,7 @@ func TestSlotsAreNotPutBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newEmpty(1, 1)
 				w, next := mustJoin(t, b, 1), mustJoin(t, b, 1)
-				b.AddSlots(Slots{Every: 2 * time.Second, N: 2})
+				b.AddSlots(0, 2*time.Second, 2)
 				if !w.isGranted() {
 					t.Fatal("the first slot was not granted")
 				}

@@ -2,21 +2,21 @@ package tokens
 
 import "time"
 
-// Slots are send times. Of two blocks, the later one begins after the other ends.
-type Slots struct {
-	At    time.Duration // the first one
-	Every time.Duration // the time between two; above 0
-	N     int
+// slots are send times. Of two blocks, the later one begins after the other ends.
+type slots struct {
+	at    time.Duration // the first one
+	every time.Duration // the time between two; above 0
+	n     int
 }
 
 // slotGrace is how long a slot can be used. Later use could put the requests of two
 // seconds into one.
 const slotGrace = 10 * time.Millisecond
 
-// AddSlots makes callers wait for these slots and those that were added before,
-// instead of tokens. Until ClearSlots, further slots are expected at the bucket's
-// rate.
-func (b *Bucket) AddSlots(s Slots) {
+// AddSlots makes callers wait for n slots, the first one at at and the others at
+// intervals of every, and those that were added before, instead of tokens. Until
+// ClearSlots, further slots are expected at the bucket's rate.
+func (b *Bucket) AddSlots(at, every time.Duration, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.Now()
@@ -24,8 +24,8 @@ func (b *Bucket) AddSlots(s Slots) {
 	if !b.slotted {
 		b.kept, b.slotted = b.tokens, true
 	}
-	if s.N > 0 {
-		b.slots = append(b.slots, s)
+	if n > 0 {
+		b.slots = append(b.slots, slots{at, every, n})
 	}
 	b.advance(now)
 	b.serve(now)
@@ -52,22 +52,22 @@ func (b *Bucket) Ahead() (n int, slotted bool) {
 	defer b.mu.Unlock()
 	b.dropSlots(b.Now(), 0)
 	for _, s := range b.slots {
-		n += s.N
+		n += s.n
 	}
 	return n, b.slotted
 }
 
 // due returns how many slots of s are at now or before.
-func (s Slots) due(now time.Duration) int {
-	if now < s.At {
+func (s slots) due(now time.Duration) int {
+	if now < s.at {
 		return 0
 	}
-	return min(int((now-s.At)/s.Every)+1, s.N)
+	return min(int((now-s.at)/s.every)+1, s.n)
 }
 
 // without returns s without the first n.
-func (s Slots) without(n int) Slots {
-	return Slots{s.At + time.Duration(n)*s.Every, s.Every, s.N - n}
+func (s slots) without(n int) slots {
+	return slots{s.at + time.Duration(n)*s.every, s.every, s.n - n}
 }
 
 // readySlots returns how many slots can be used at now. It requires that b.mu is
@@ -85,9 +85,9 @@ func (b *Bucket) dropSlots(now time.Duration, n int) {
 	for len(b.slots) > 0 {
 		first := &b.slots[0]
 		*first = first.without(first.due(now - slotGrace))
-		used := min(n, first.N)
+		used := min(n, first.n)
 		*first, n = first.without(used), n-used
-		if first.N > 0 {
+		if first.n > 0 {
 			return
 		}
 		b.slots = b.slots[1:]
@@ -100,11 +100,11 @@ func (b *Bucket) untilSlot(now time.Duration, n int) time.Duration {
 	last := now
 	for _, s := range b.slots {
 		s = s.without(s.due(now - slotGrace))
-		if n <= s.N {
-			return max(s.without(n-1).At-now, 0)
+		if n <= s.n {
+			return max(s.without(n-1).at-now, 0)
 		}
-		if n -= s.N; s.N > 0 {
-			last = s.without(s.N - 1).At
+		if n -= s.n; s.n > 0 {
+			last = s.without(s.n - 1).at
 		}
 	}
 	return max(last-now, 0) + b.durationFor(float64(n))

@@ -8,10 +8,10 @@ import (
 const second = time.Second
 
 // laws returns both laws, on a clock that begins at 0.
-func laws() map[string]Adopter {
+func laws() map[string]Law {
 	limits := Limits{MinRate: 0.5, MinCapacity: 1}
 	start := time.Unix(0, 0)
-	return map[string]Adopter{
+	return map[string]Law{
 		"cubic":  NewCubic(limits, NewMeter(start, 500*time.Millisecond, 0.8), 0.7, 0.4),
 		"scaled": NewScaled(limits, NewMeter(start, 500*time.Millisecond, 0.8), 0.9),
 	}
@@ -49,7 +49,7 @@ func TestResume(t *testing.T) {
 		for name, law := range laws() {
 			now := 100 * second
 			law.Adopt(now, 80)
-			update := func(law Adopter) { law.Update(now, now-second/10, false) }
+			update := func(law Law) { law.Update(now, now-second/10, false) }
 			for end := now + at; now < end; now += second / 100 {
 				update(law)
 			}
@@ -90,60 +90,6 @@ func TestAdopt(t *testing.T) {
 			law.Update(21*second, 21*second-time.Millisecond, true)
 			if rate, _ := law.Pace(); rate > 30 {
 				t.Errorf("after throttling: rate %v", rate)
-			}
-		})
-	}
-}
-
-// Within a lease the rate is that of the lease, and outcomes are counted.
-// Afterwards the law of this process goes on, at its part of the rate.
-func TestLease(t *testing.T) {
-	for name, alone := range laws() {
-		t.Run(name, func(t *testing.T) {
-			l := NewLeased(alone)
-			l.Update(second, second, true) // alone from the first
-			if rate, _ := l.Pace(); rate < 0.5 || rate > 1 {
-				t.Errorf("alone: rate %v", rate)
-			}
-			l.Take()
-
-			if l.Lease(second, Lease{Until: 2 * second}) {
-				t.Error("a lease without a rate begins")
-			}
-			if rate, _ := l.Pace(); rate < 0.5 || rate > 1 {
-				t.Errorf("before the first rate of all: rate %v", rate)
-			}
-			lease := Lease{Until: 5 * second, Limited: true, Rate: 8, Capacity: 2, Alone: 3}
-			if !l.Lease(2*second, lease) || l.Lease(2*second, lease) {
-				t.Error("a lease begins once")
-			}
-			for _, sent := range []time.Duration{second, 3 * second, 3 * second} {
-				l.Update(3500*time.Millisecond, sent, false)
-				l.Update(3500*time.Millisecond, sent, true)
-			}
-			if rate, capacity := l.Pace(); rate != 8 || capacity != 2 {
-				t.Errorf("within the lease: rate %v, capacity %v", rate, capacity)
-			}
-			want := Counts{Throttled: 2, Trips: Trips{second, 2}} // not what was sent before the lease
-			if got := l.Take(); got != want {
-				t.Errorf("counted %+v, want %+v", got, want)
-			}
-			if got := l.Take(); got != (Counts{}) {
-				t.Errorf("counted twice: %+v", got)
-			}
-
-			for at := 4 * second; at < 6*second; at += 250 * time.Millisecond {
-				l.Update(at, at-100*time.Millisecond, false)
-			}
-			if rate, _ := l.Pace(); rate < 2 || rate > 4.5 {
-				t.Errorf("after the lease: rate %v, want about 3", rate)
-			}
-
-			lease.Until = 9 * second
-			l.Lease(6*second, lease)
-			l.Lease(7*second, Lease{Until: 10 * second})
-			if rate, _ := l.Pace(); rate < 2.9 || rate > 3.1 {
-				t.Errorf("a lease that has lost its rate: rate %v, want 3", rate)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package neterr
+package conns
 
 import (
 	"crypto/tls"
@@ -48,10 +48,10 @@ func TestProtocolsOfCopies(t *testing.T) {
 		{"h2c and HTTP/1", speaks(true, false, true), false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := NewConnections(tt.base)
+			c := New(tt.base)
 			single := c.Single(at(t, "https://h"))
-			if c.http2 != tt.http2 || c.h2c != tt.h2c || NewConnections(single).http2 != tt.http2 {
-				t.Errorf("HTTP/2 %v, of the copy %v, h2c %v", c.http2, NewConnections(single).http2, c.h2c)
+			if c.http2 != tt.http2 || c.h2c != tt.h2c || New(single).http2 != tt.http2 {
+				t.Errorf("HTTP/2 %v, of the copy %v, h2c %v", c.http2, New(single).http2, c.h2c)
 			}
 			if single == tt.base || single != c.Single(at(t, "https://h")) {
 				t.Error("not one copy")
@@ -61,7 +61,7 @@ func TestProtocolsOfCopies(t *testing.T) {
 			}
 		})
 	}
-	if NewConnections(&http.Transport{MaxConnsPerHost: 1}) != nil {
+	if New(&http.Transport{MaxConnsPerHost: 1}) != nil {
 		t.Error("copies of a transport with MaxConnsPerHost")
 	}
 }
@@ -70,7 +70,7 @@ func TestProtocolsOfCopies(t *testing.T) {
 func TestOtherHTTP2IsNotCopied(t *testing.T) {
 	upgrade := func(string, *tls.Conn) http.RoundTripper { return nil }
 	base := &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{"h2": upgrade}}
-	if NewConnections(base) != nil || NewConnections(base.Clone()) != nil {
+	if New(base) != nil || New(base.Clone()) != nil {
 		t.Error("a copy of a transport with an HTTP/2 of its own")
 	}
 	// The HTTP/2 of these is net/http's, which the first request or Clone sets.
@@ -79,7 +79,7 @@ func TestOtherHTTP2IsNotCopied(t *testing.T) {
 	used, withMap := &http.Transport{}, &http.Transport{Protocols: speaks, TLSNextProto: nothing()}
 	used.Clone()
 	for name, base := range map[string]*http.Transport{"used": used, "with a map": withMap} {
-		if NewConnections(base) == nil || base.TLSNextProto["h2"] == nil {
+		if New(base) == nil || base.TLSNextProto["h2"] == nil {
 			t.Errorf("%s: no copies", name)
 		}
 	}
@@ -93,7 +93,7 @@ func nothing() map[string]func(string, *tls.Conn) http.RoundTripper {
 // Copies have the pings of the original, and all else that is in its HTTP2.
 func TestCopiesKeepHTTP2Config(t *testing.T) {
 	pings := http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: 2 * time.Second}
-	c := NewConnections(&http.Transport{HTTP2: &pings})
+	c := New(&http.Transport{HTTP2: &pings})
 	u := at(t, "https://h")
 	c.Abandon(u, c.For(u))
 	for name, copied := range map[string]*http.Transport{"of one request": c.Single(u), "of a host": c.For(u)} {
@@ -109,7 +109,7 @@ func TestCopiesPing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := httpfake.Serve(t, "h2c", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		srv.Base.HTTP2 = &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: 2 * time.Second}
-		c, req := NewConnections(srv.Base), srv.Request(t, "GET", nil)
+		c, req := New(srv.Base), srv.Request(t, "GET", nil)
 		c.Abandon(req.URL, c.For(req.URL))
 		time.AfterFunc(time.Minute, srv.Freeze)
 		start := time.Now()
@@ -124,7 +124,7 @@ func TestCopiesPing(t *testing.T) {
 // keeps its pool, and the number of stored hosts is limited.
 func TestAbandon(t *testing.T) {
 	base := &http.Transport{}
-	c := NewConnections(base)
+	c := New(base)
 	u := at(t, "https://host:1/path")
 	if c.For(u) != base || !c.Abandon(u, base) {
 		t.Fatal("not abandoned")
@@ -165,7 +165,7 @@ func TestAbandon(t *testing.T) {
 
 // Once any host has a detour, every request calls For.
 func TestForCostsNoAllocation(t *testing.T) {
-	c := NewConnections(&http.Transport{})
+	c := New(&http.Transport{})
 	u := &url.URL{Scheme: "https", Host: "dynamodb.eu-central-1.amazonaws.com"}
 	if !c.Abandon(u, c.For(u)) {
 		t.Fatal("not abandoned")
@@ -178,14 +178,14 @@ func TestForCostsNoAllocation(t *testing.T) {
 // CloseIdleConnections also reaches the copies that were replaced, or forgotten,
 // while they had a connection in use.
 func TestCloseIdleConnectionsReachesEveryCopy(t *testing.T) {
-	for name, replace := range map[string]func(c *Connections, u *url.URL){
-		"forgotten": func(c *Connections, _ *url.URL) {
+	for name, replace := range map[string]func(c *Pools, u *url.URL){
+		"forgotten": func(c *Pools, _ *url.URL) {
 			for i := range maxHosts {
 				other := &url.URL{Scheme: "http", Host: fmt.Sprint("host", i)}
 				c.Abandon(other, c.For(other))
 			}
 		},
-		"replaced": func(c *Connections, u *url.URL) {
+		"replaced": func(c *Pools, u *url.URL) {
 			for range 3 {
 				c.Abandon(u, c.For(u))
 			}
@@ -198,7 +198,7 @@ func TestCloseIdleConnectionsReachesEveryCopy(t *testing.T) {
 					http.NewResponseController(w).Flush()
 					<-end
 				})
-				c, req := NewConnections(srv.Base), srv.Request(t, "GET", nil)
+				c, req := New(srv.Base), srv.Request(t, "GET", nil)
 				c.Abandon(req.URL, c.For(req.URL))
 				resp, err := c.For(req.URL).RoundTrip(req)
 				if err != nil || resp.ProtoMajor != 2 {

@@ -1,4 +1,5 @@
-package neterr
+// Package conns keeps requests off the connections that failed.
+package conns
 
 import (
 	"crypto/tls"
@@ -15,7 +16,7 @@ import (
 	"weak"
 )
 
-// Connections are the connection pools of an *http.Transport and of copies of
+// Pools are the pools of connections of an *http.Transport and of copies of
 // it. A request that must not use a connection that failed is sent through a
 // copy.
 //
@@ -23,7 +24,7 @@ import (
 // error response, and an HTTP/2 connection in nearly every case, in the pool.
 // The next request to the host uses that connection, even if the host no longer
 // responds.
-type Connections struct {
+type Pools struct {
 	base  *http.Transport
 	http2 bool // over TLS
 	h2c   bool // without TLS
@@ -48,11 +49,11 @@ const maxHosts = 1024
 // idleTimeout is the IdleConnTimeout of copies whose original has none.
 const idleTimeout = 90 * time.Second
 
-// NewConnections returns the connections of t. It returns nil if t must not be
+// New returns the pools of t. It returns nil if t must not be
 // copied: if it limits the connections of a host, which copies would exceed, or if
 // its HTTP/2 is not net/http's own. That is golang.org/x/net's in most cases, whose
 // settings, such as pings that end a dead connection, cannot be read.
-func NewConnections(t *http.Transport) *Connections {
+func New(t *http.Transport) *Pools {
 	if t.MaxConnsPerHost > 0 {
 		return nil
 	}
@@ -61,7 +62,7 @@ func NewConnections(t *http.Transport) *Connections {
 	if h2 != nil && !madeBy(h2, "net/http") {
 		return nil
 	}
-	c := &Connections{base: t, http2: h2 != nil, http1: make(map[hostKey]bool)}
+	c := &Pools{base: t, http2: h2 != nil, http1: make(map[hostKey]bool)}
 	if p := t.Protocols; p != nil {
 		c.http2, c.h2c = p.HTTP2(), p.UnencryptedHTTP2() && !p.HTTP1()
 	}
@@ -94,7 +95,7 @@ func madeBy(p protocol, packages ...string) bool {
 
 // clone returns a copy of base that shares no connections with it. It has the
 // settings of base.HTTP2.
-func (c *Connections) clone() *http.Transport {
+func (c *Pools) clone() *http.Transport {
 	t := c.base.Clone()
 	if t.TLSNextProto["h2"] != nil {
 		t.TLSNextProto = nil // net/http's HTTP/2 of the original would use its connections
@@ -109,7 +110,7 @@ func (c *Connections) clone() *http.Transport {
 
 // Single returns a transport that makes a new connection for each request, and
 // closes it afterwards.
-func (c *Connections) Single(u *url.URL) *http.Transport {
+func (c *Pools) Single(u *url.URL) *http.Transport {
 	single := &c.single1
 	if c.maySpeakHTTP2(u) {
 		single = &c.single2
@@ -130,7 +131,7 @@ func (c *Connections) Single(u *url.URL) *http.Transport {
 }
 
 // For returns the transport for requests to u's host.
-func (c *Connections) For(u *url.URL) *http.Transport {
+func (c *Pools) For(u *url.URL) *http.Transport {
 	if detours := c.detours.Load(); detours != nil && u != nil {
 		if t := (*detours)[keyOf(u)]; t != nil {
 			return t
@@ -147,7 +148,7 @@ func Serves(u *url.URL) bool { return u != nil && (u.Scheme == "http" || u.Schem
 // used, a transport that For returned and through which a request timed out. It
 // reports whether they do. They need not if the host is known not to support
 // HTTP/2: net/http has closed the one connection that failed.
-func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
+func (c *Pools) Abandon(u *url.URL, used http.RoundTripper) bool {
 	if !Serves(u) || !c.maySpeakHTTP2(u) {
 		return false
 	}
@@ -178,13 +179,13 @@ func (c *Connections) Abandon(u *url.URL, used http.RoundTripper) bool {
 // HTTP/1 uses its pool in base from then on. Otherwise each timeout
 // would move it to an empty pool, although only one of its many connections
 // failed. Saw costs one atomic load while no host has a detour.
-func (c *Connections) Saw(req *http.Request, protoMajor int) {
+func (c *Pools) Saw(req *http.Request, protoMajor int) {
 	if c.detours.Load() != nil {
 		c.saw(req, protoMajor)
 	}
 }
 
-func (c *Connections) saw(req *http.Request, protoMajor int) {
+func (c *Pools) saw(req *http.Request, protoMajor int) {
 	u := req.URL
 	if protoMajor != 1 || !Serves(u) || (*c.detours.Load())[keyOf(u)] == nil ||
 		req.Header.Get("Upgrade") != "" { // net/http sends an upgrade over HTTP/1 to any host
@@ -208,7 +209,7 @@ func (c *Connections) saw(req *http.Request, protoMajor int) {
 }
 
 // CloseIdleConnections closes the idle connections of all copies.
-func (c *Connections) CloseIdleConnections() {
+func (c *Pools) CloseIdleConnections() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, single := range []*atomic.Pointer[http.Transport]{&c.single1, &c.single2} {
@@ -226,7 +227,7 @@ func (c *Connections) CloseIdleConnections() {
 
 // retire closes the idle connections of detours that are no longer used, and of
 // those that were retired before. It requires that mu is held.
-func (c *Connections) retire(detours ...*http.Transport) {
+func (c *Pools) retire(detours ...*http.Transport) {
 	for _, t := range detours {
 		if t != nil {
 			c.retired = append(c.retired, weak.Make(t))
@@ -242,7 +243,7 @@ func (c *Connections) retire(detours ...*http.Transport) {
 }
 
 // maySpeakHTTP2 reports whether base may use HTTP/2 for u.
-func (c *Connections) maySpeakHTTP2(u *url.URL) bool {
+func (c *Pools) maySpeakHTTP2(u *url.URL) bool {
 	if u.Scheme == "http" {
 		return c.h2c
 	}
