@@ -55,6 +55,16 @@ func (c RateLimitConfig) withDefaults() RateLimitConfig {
 	return c
 }
 
+// inCommon names the pacing, and the fields that are not the usual ones of it, for
+// those who share a rate. Each process may have its own FailFast and MaxWait.
+func (c RateLimitConfig) inCommon() string {
+	c, usual := c.withDefaults(), RateLimitConfig{Pacing: c.Pacing}.withDefaults()
+	return c.Pacing.String() + unusual("Beta", c.Beta, usual.Beta) +
+		unusual("ScaleConstant", c.ScaleConstant, usual.ScaleConstant) + unusual("Smoothing", c.Smoothing, usual.Smoothing) +
+		unusual("MinFillRate", c.MinFillRate, usual.MinFillRate) + unusual("MinCapacity", c.MinCapacity, usual.MinCapacity) +
+		unusual("MeasureInterval", c.MeasureInterval, usual.MeasureInterval) + unusual("Reserve", c.Reserve, 0)
+}
+
 // forPacer returns c, which has its defaults, as package pacer has it.
 func (c RateLimitConfig) forPacer() pacer.Config {
 	return pacer.Config{

@@ -33,6 +33,8 @@ type Bucket struct {
 	unpaced bool              // nobody waits for tokens
 	limits  *announced.Ledger // what callers wait for, too; nil: nothing
 
+	waits func(ahead int, expected time.Duration) // see OnWait; may be nil
+
 	waiting int         // how many callers wait
 	joined  int         // how many callers have waited
 	queues  []*queue    // of those who wait, in the order in which their first ones came
