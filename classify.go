@@ -265,11 +265,7 @@ func (c *call) findDelay() time.Duration {
 			return max(asked, 0)
 		}
 	}
-	if len(c.now.record.Response.Header["Retry-After"]) == 0 {
-		return 0
-	}
-	asked, _ := awsproto.RetryAfter(c.now.record.Response.Header, time.Now())
-	return asked
+	return awsproto.RetryAfter(c.now.record.Response.Header, time.Now())
 }
 
 // applyOutcome updates what later attempts and other calls use: the connections, and

@@ -85,7 +85,8 @@ type Transport struct {
 	// the mode and revision.
 	Backoff Backoff
 
-	// MaxRetryAfter is the longest delay that a Retry-After header may ask for.
+	// MaxRetryAfter is the longest delay that a Retry-After header, or another that
+	// RetryAfter names, may ask for.
 	// If it asks for more, the response is returned without a retry. 0 means 1
 	// minute. If negative, Retry-After is ignored.
 	MaxRetryAfter time.Duration
@@ -158,9 +159,10 @@ type Transport struct {
 	ShareRetryAfter bool
 
 	// RetryAfter returns the delay that a retryable response asks for, if it is not
-	// in the Retry-After header, which counts if ok is false and if RetryAfter is
-	// nil. body holds the first 64 KiB of the response body, decompressed as in
-	// [Attempt].Body, less if the server is slow, and nothing if no retry can follow.
+	// in the headers Retry-After-Ms, X-Ms-Retry-After-Ms and Retry-After, of which the
+	// first with a delay counts if ok is false and if RetryAfter is nil. body holds
+	// the first 64 KiB of the response body, decompressed as in [Attempt].Body, less
+	// if the server is slow, and nothing if no retry can follow.
 	// RetryAfter must not change or keep body, and must not read resp.Body.
 	RetryAfter func(resp *http.Response, body []byte) (delay time.Duration, ok bool)
 
@@ -170,6 +172,7 @@ type Transport struct {
 	// and then after each Read, until it returns false, the body ends or 1 MiB is
 	// read. Policy finds the bytes in [Attempt].Body. Peek must not read resp.Body,
 	// nor change or keep body. Nil means that Policy sees the body of no 2xx.
+	// [WholeDocuments] reads small JSON and XML whole.
 	Peek func(resp *http.Response, body []byte) (more bool)
 
 	// IdempotencyKey returns the Idempotency-Key header of a POST or PATCH that has
@@ -299,6 +302,9 @@ func (t *Transport) validateLimits(f *faults) {
 		where = fmt.Sprintf("in Mode %q, and Mode is %q", Adaptive, cmp.Or(t.Mode, Standard))
 		if t.ownLimits() {
 			f.add(fmt.Errorf("RateLimit.Limits is set; it must be nil except %s", where))
+		}
+		if limits.Pacing == ScaledPacing {
+			f.add(fmt.Errorf("RateLimit.Pacing is %v; it must be %v except %s", limits.Pacing, CubicPacing, where))
 		}
 	}
 	if limits.Cost != nil && !hasLimits {
