@@ -117,8 +117,12 @@ func (b *Bucket) Locked(f func(now time.Duration)) {
 func (b *Bucket) Put(n float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.slotted {
+	switch {
+	case b.slotted:
 		n = 0
+	case b.rate == 0 && b.waiting == 0: // no need of the clock
+		b.tokens = min(b.tokens+n, b.capacity)
+		return
 	}
 	b.put(b.Now(), n)
 }
