@@ -86,7 +86,7 @@ func (c *call) begin(config *config, req *http.Request, options *callOptions) er
 	}
 	c.resolve(config, options)
 	if why := c.caller.Ended(); why != nil {
-		return &Error{Stop: c.stopFor(why), Err: interruption(c.caller.Context, why, nil)}
+		return &Error{Stop: c.stopFor(why), Err: c.caller.Interruption(why, nil)}
 	}
 	if err := c.options.validate(); err != nil {
 		return &Error{Stop: StopPermanent, Err: err}

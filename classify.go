@@ -143,6 +143,23 @@ func (c *call) findCode() string {
 	if !c.readsAhead() {
 		return code
 	}
+	body, ok := c.readAhead(hidden, peek, until)
+	switch {
+	case !ok:
+		return ""
+	case hidden:
+		code = new(awsproto.HiddenError).Code(body)
+	case code == "" && failed:
+		code = awsproto.BodyCode(resp.Header, body)
+	}
+	return code
+}
+
+// readAhead reads the response body ahead, and waits for it up to until unless the
+// body of a 2xx is read. It returns the beginning of the body. ok is false if the body
+// broke off, so that there is no response.
+func (c *call) readAhead(hidden bool, peek *peek, until time.Time) (body []byte, ok bool) {
+	resp := c.now.record.Response
 	limit, enough := awsproto.MaxErrorBody, (func([]byte) bool)(nil)
 	if hidden {
 		enough = new(awsproto.HiddenError).Impossible
@@ -155,7 +172,7 @@ func (c *call) findCode() string {
 		c.waitForCode(enough != nil, time.Until(until))
 	}
 	hangs := !c.now.ahead.Ended()
-	body := c.now.ahead.Plain(limit)
+	body = c.now.ahead.Plain(limit)
 	if c.config.set.Peek != nil {
 		c.now.record.Body = body
 	}
@@ -163,21 +180,15 @@ func (c *call) findCode() string {
 	case peek == nil:
 	case hangs && c.caller.Ended() == nil:
 		c.lose(c.now.own.Explain(context.DeadlineExceeded))
-		return ""
+		return nil, false
 	case hangs:
 	case peek.panicked != nil:
 		panic(peek.panicked)
 	case c.now.ahead.Err() != nil:
 		c.lose(c.now.ahead.Err())
-		return ""
+		return nil, false
 	}
-	switch {
-	case hidden:
-		code = new(awsproto.HiddenError).Code(body)
-	case code == "" && failed:
-		code = awsproto.BodyCode(resp.Header, body)
-	}
-	return code
+	return body, true
 }
 
 // lose discards the response, whose body broke off.

@@ -76,7 +76,7 @@ func (c *call) lastError() error {
 	} else if last := c.now.before.failure.error(); last != nil && c.now.canceled {
 		err = fmt.Errorf("%w; before that: %w", err, last)
 	}
-	return interruption(c.caller.Context, why, err)
+	return c.caller.Interruption(why, err)
 }
 
 // stopAndDiscard stops and discards the response: the caller's context has ended,
@@ -98,7 +98,7 @@ func (c *call) finishRefused(stop Stop, err error) error {
 		why = err
 	}
 	if why != nil {
-		return c.finishUnsent(c.stopFor(why), interruption(c.caller.Context, why, c.now.before.failure.error()))
+		return c.finishUnsent(c.stopFor(why), c.caller.Interruption(why, c.now.before.failure.error()))
 	}
 	if c.now.before.attempts > 0 && errors.Is(err, pacer.ErrTooLate) {
 		stop = StopDeadline

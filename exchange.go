@@ -33,7 +33,7 @@ func (c *call) prepare() error {
 	}
 	timeout, timed := c.attemptTimeout()
 	nested := c.options.attempt > 0 // in an attempt of another Transport
-	ownContext := timed || c.config.set.StallTimeout > 0 || c.traces() || c.config.mayHang(c.caller.Context) && (c.mayRetry(1) || c.partition.Pacer != nil)
+	ownContext := timed || c.needsContext()
 	if c.now.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext && c.key == "" {
 		c.now.out = c.req
 		c.body.Take()
@@ -51,6 +51,16 @@ func (c *call) prepare() error {
 		c.now.own = respbody.NewContext(ctx, timeout, c.config.set.StallTimeout, timed || !idempotent(&c.now.record))
 		ctx = c.now.own
 	}
+	c.makeRequest(ctx)
+	if c.config.set.Prepare != nil {
+		return c.runPrepare()
+	}
+	return nil
+}
+
+// makeRequest makes the request that is sent, with its body and the headers that the
+// Transport sets.
+func (c *call) makeRequest(ctx context.Context) {
 	out := c.copyRequest(ctx)
 	c.body.Attach(out)
 	c.now.out = out // from here on, release closes its body
@@ -63,10 +73,12 @@ func (c *call) prepare() error {
 	if c.config.set.SDKHeaders && !c.outer && (c.config.set.Prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
 		c.setRetryHeaders()
 	}
-	if c.config.set.Prepare != nil {
-		return c.runPrepare()
-	}
-	return nil
+}
+
+// needsContext reports whether an attempt without a timeout needs its own context.
+func (c *call) needsContext() bool {
+	return c.config.set.StallTimeout > 0 || c.traces() ||
+		c.config.mayHang(c.caller.Context) && (c.mayRetry(1) || c.partition.Pacer != nil)
 }
 
 // traces reports whether it must be known of a failed attempt if it was sent, and
@@ -155,7 +167,7 @@ func (c *call) prepareError(err error) error {
 	}
 	err = c.now.before.failure.after(fmt.Errorf("error from Prepare: %w", err))
 	if why := c.caller.Ended(); why != nil && !chosen {
-		stop, err = c.stopFor(why), interruption(c.caller.Context, why, err)
+		stop, err = c.stopFor(why), c.caller.Interruption(why, err)
 	}
 	return c.finishUnsent(stop, err)
 }

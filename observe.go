@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"example.com/awsretry/internal/record"
@@ -64,23 +65,8 @@ func (a Attempt) Record(o record.Options) record.Record {
 		showURL, showError = redact.Origin, redact.ErrorOrigins
 	}
 	r := record.Record{Attrs: make([]slog.Attr, 0, 20)}
-	first, earlier := firstOf(a.Request)
 	r.Level, r.Message = event(a)
-	if a.Request != nil && a.Request.URL != nil {
-		r.Text("method", a.Request.Method)
-		r.Text("url", showURL(a.Request.URL))
-	}
-	r.Text("partition", redact.Text(a.Partition))
-	if a.Request != nil {
-		r.Text("call", strconv.FormatUint(maphash.Comparable(callSeed, first), 16))
-		r.Text("outer_retry", outerRetry(a.Request))
-	}
-	number := a.Number
-	if number > 0 {
-		number += earlier
-	}
-	r.Add(slog.Int("attempt", number))
-	r.Number("max_attempts", int64(a.MaxAttempts+earlier))
+	a.identify(&r, showURL)
 	r.Add(slog.String("class", a.Class.String()))
 	r.Number("offset", a.Offset)
 	if a.Response != nil {
@@ -107,6 +93,26 @@ func (a Attempt) Record(o record.Options) record.Record {
 	}
 	r.Text("stop", string(a.Stop))
 	return r
+}
+
+// identify adds the request to r, its call, and the number of the attempt.
+func (a Attempt) identify(r *record.Record, showURL func(*url.URL) string) {
+	first, earlier := firstOf(a.Request)
+	if a.Request != nil && a.Request.URL != nil {
+		r.Text("method", a.Request.Method)
+		r.Text("url", showURL(a.Request.URL))
+	}
+	r.Text("partition", redact.Text(a.Partition))
+	if a.Request != nil {
+		r.Text("call", strconv.FormatUint(maphash.Comparable(callSeed, first), 16))
+		r.Text("outer_retry", outerRetry(a.Request))
+	}
+	number := a.Number
+	if number > 0 {
+		number += earlier
+	}
+	r.Add(slog.Int("attempt", number))
+	r.Number("max_attempts", int64(a.MaxAttempts+earlier))
 }
 
 // event returns the level and the message of the attempt's line.

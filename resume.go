@@ -282,17 +282,13 @@ func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response,
 	brought := r.received
 	r.cause, r.received = cause, 0
 	earlier := r.sent - r.attempts
-	req := r.requestAfter(ctx, earlier)
-	if req.Header = r.req.Header.Clone(); req.Header == nil {
-		req.Header = make(http.Header)
-	}
-	from := r.progress.Ask(req.Header)
+	req, from := r.requestAfter(ctx, earlier)
 
 	c := call{resumes: true}
 	defer c.release()
 	if err := c.begin(r.config, req, nil); err != nil {
 		if why := c.caller.Ended(); why != nil {
-			err = &Error{Stop: c.stopFor(why), Err: interruption(ctx, why, cause)}
+			err = &Error{Stop: c.stopFor(why), Err: c.caller.Interruption(why, cause)}
 		}
 		return nil, r.explain(err)
 	}
@@ -315,15 +311,11 @@ func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response,
 		return nil, r.explain(r.interrupted(err))
 	}
 	r.attempts, r.sent = c.now.record.Number, earlier+c.now.record.Number
-	stop, err := r.accept(&c, from)
-	if err == nil {
-		return resp, nil
+	if err := r.accept(&c, from); err != nil {
+		respbody.Close(resp, c.now.own.Ender())
+		return nil, err
 	}
-	respbody.Close(resp, c.now.own.Ender())
-	if err != io.EOF {
-		err = r.fail(r.attempts, stop, r.before().after(err))
-	}
-	return nil, err
+	return resp, nil
 }
 
 type restKey struct{}
@@ -335,11 +327,16 @@ type rest struct {
 	earlier int           // attempts of the call before those that Attempt.Number counts
 }
 
-// requestAfter returns a copy of the caller's request that firstOf knows.
-func (r *resumed) requestAfter(ctx context.Context, earlier int) *http.Request {
+// requestAfter returns a copy of the caller's request that firstOf knows, and the byte
+// from which on it requests the rest.
+func (r *resumed) requestAfter(ctx context.Context, earlier int) (req *http.Request, from int64) {
 	known := &rest{first: r.req, earlier: earlier}
-	known.req = r.req.WithContext(context.WithValue(ctx, restKey{}, known))
-	return known.req
+	req = r.req.WithContext(context.WithValue(ctx, restKey{}, known))
+	if req.Header = r.req.Header.Clone(); req.Header == nil {
+		req.Header = make(http.Header)
+	}
+	known.req = req
+	return req, r.progress.Ask(req.Header)
 }
 
 // firstOf returns the first request of the call of req, which may be a request for
@@ -354,9 +351,18 @@ func firstOf(req *http.Request) (first *http.Request, earlier int) {
 	return req, 0
 }
 
-// accept returns an error if the response of c is not the rest from a byte on,
-// with the reason to stop, and io.EOF if there is no rest.
-func (r *resumed) accept(c *call, from int64) (Stop, error) {
+// accept returns the error of Read if the response of c is not the rest from a byte
+// on, and io.EOF if there is no rest.
+func (r *resumed) accept(c *call, from int64) error {
+	stop, err := r.check(c, from)
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return r.fail(r.attempts, stop, r.before().after(err))
+}
+
+// check is accept with the reason to stop.
+func (r *resumed) check(c *call, from int64) (Stop, error) {
 	resp := c.now.record.Response
 	switch {
 	case c.caller.Ended() != nil && c.now.record.Stop == c.stopOfContext():
