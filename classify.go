@@ -140,7 +140,7 @@ func (c *call) findCode() string {
 		return code
 	}
 	until := time.Now().Add(codeWait)
-	if !c.readsAhead() {
+	if !c.mayReadAhead() {
 		return code
 	}
 	body, ok := c.readAhead(hidden, peek, until)
@@ -233,13 +233,13 @@ func (p *peek) until(other func([]byte) bool) func([]byte) bool {
 	}
 }
 
-// readsAhead reports whether the response body is read before the caller has it. A
+// mayReadAhead reports whether the response body is read before the caller has it. A
 // slow body delays the response by codeWait. So it is not read if no retry can
 // follow, unless the rate limiter needs to know whether the service throttles and
 // the length is announced. The body of a last attempt is read for Outcome. A body is
 // not read while the caller is still writing a one-shot request body, which the
 // response may depend on.
-func (c *call) readsAhead() bool {
+func (c *call) mayReadAhead() bool {
 	paced := c.partition.Pacer != nil && 0 < c.now.record.Response.ContentLength
 	return (c.mayRetry(1) || paced) && c.body.Quiet(c.caller.Waiting(), uploadWait) && (paced || c.body.Replayable())
 }

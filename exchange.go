@@ -36,7 +36,7 @@ func (c *call) prepare() error {
 	ownContext := timed || c.needsContext()
 	if c.now.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext && c.key == "" {
 		c.now.out = c.req
-		c.body.Take()
+		c.body.SendOwn()
 		return nil
 	}
 	ctx := c.caller.Context

@@ -14,26 +14,12 @@ import (
 
 // LogTo returns an observer for Transport.Observe or [WithObserver] that logs
 // failures to logger. Nil means what slog.Default returns at the time. A call is
-// logged once at level warn, if it fails in one of these ways:
-//
-//   - "gave up": a retryable failure is not retried,
-//   - "refused": an attempt was not sent, which has the number 0,
-//   - "failed": there was no response, for example because the deadline passed,
-//     or a server error that must not be retried.
-//
-// A failure that is retried ("retrying") and any other response that is a failure,
-// such as a 404 ("failed"), are logged at level debug. A call that its caller
-// canceled is not logged.
-//
-// The handler of slog.Default drops level debug unless the program changes its
-// level, for example with slog.SetLogLoggerLevel(slog.LevelDebug).
-//
-// URLs are logged without user, query and fragment. The attribute call is the
-// same for all attempts of one call, and different for calls that are made at the
-// same time. The attribute attempt counts them, and never begins again: if a
-// response body breaks off, it and max_attempts include the attempts before its last
-// byte, which the Number and MaxAttempts of [Attempt] do not. Package retrylog can also log successes, fewer warnings in an outage,
-// and URLs without paths.
+// logged once at level warn, if a retryable failure is not retried ("gave up"), an
+// attempt was not sent ("refused"), or there was no response or a server error that
+// must not be retried ("failed"). Retries and other failures, such as a 404, are
+// logged at level debug, and a call that its caller canceled is not. URLs are logged
+// without user, query and fragment. See docs/OBSERVE.md for the attributes, and
+// package retrylog for successes and fewer warnings.
 func LogTo(logger *slog.Logger) func(Attempt) {
 	return func(a Attempt) {
 		if a.Class == Success || a.Stop == StopCanceled {

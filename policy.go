@@ -121,17 +121,12 @@ type Policy func(*Attempt) Class
 
 // DefaultPolicy classifies as the Service of package services does that was applied
 // to the Transport. Without one, and if a Service's own policy calls it, it
-// classifies as the AWS SDKs do: by the AWS error code if it is a
-// known one, else by the status, and a transport error by its type. Throttling
-// codes, 429, 509 and 529 are Throttled. Transient codes, 408 and 5xx are
-// Transient, except for 501, 505, 506, 507, 508, 510 and 511. So is an error that
-// Amazon S3 sent with status 200, unless its code is known. Any other status
-// from 400 up is Permanent. The status of a proxy that refuses CONNECT counts in
-// the same way, although net/http turns it into an error.
-//
-// The rules are those of the AWS SDKs and Tools Reference Guide, "Retry
-// behavior", and for server errors those of the AWS General Reference and
-// Amazon SimpleDB.
+// classifies as the AWS SDKs do: by the AWS error code if it is a known one, else by
+// the status, and a transport error by its type. 429, 509 and 529 are Throttled. 408
+// and 5xx are Transient, except for 501, 505, 506, 507, 508, 510 and 511, and so is an
+// error that Amazon S3 sent with status 200. Any other status from 400 up is
+// Permanent. A proxy that refuses CONNECT counts by its status. docs/SOURCES.md names
+// the documents.
 func DefaultPolicy(a *Attempt) Class { return a.classify(a.ServicePolicy) }
 
 // sdkClass is the class by the rules of the AWS SDKs.

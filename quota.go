@@ -53,19 +53,12 @@ type QuotaConfig struct {
 
 	// Share makes the capacity follow the traffic: the bucket holds the cost of all
 	// retries of this share of the last minute's calls (0.2 means every fifth call),
-	// but at most Capacity, and at least the cost of one call's retries. So the
-	// buckets of many small processes together allow no more retries than that of
-	// one busy process. A new bucket has the tokens of one call. Share must be from
-	// 0 to 1. 0 means that the capacity is always Capacity. A Share needs a quota,
-	// and cannot be combined with InitialCost and RefillPerSecond.
-	//
-	// With Transport.Shared, the calls are those of all processes. For each of them,
-	// the capacity of their bucket is at least what the retries of one call cost,
-	// and at most Capacity.
-	//
-	// A Transport counts every call. A [Quota] used by itself counts calls of
-	// Release, and assumes that a call makes up to two retries at the highest of the
-	// costs.
+	// but at most Capacity, and at least the cost of one call's retries, with which it
+	// starts. With Transport.Shared, the calls are those of all processes, and these
+	// limits are for each of them. A [Quota] used by itself counts calls of Release,
+	// each with two retries at the highest of the costs. Share must be from 0 to 1. 0
+	// means that the capacity is always Capacity. It cannot be combined with
+	// InitialCost and RefillPerSecond.
 	Share float64
 
 	// Wait makes Acquire block, first come first served, instead of returning

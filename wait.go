@@ -76,7 +76,7 @@ func (c *call) pauseDiscarding() bool {
 	c.report()
 	discarded := c.discard()
 	slept := c.caller.Sleep(left)
-	c.finishDiscarding(discarded, max(drainWait-left, 0))
+	c.waitForDiscard(discarded, max(drainWait-left, 0))
 	if !slept || c.caller.Ended() != nil {
 		c.stop(c.stopOfContext())
 		return false
@@ -96,7 +96,7 @@ func (c *call) pauseKeeping() bool {
 		return false
 	}
 	c.report()
-	c.finishDiscarding(c.discard(), drainWait)
+	c.waitForDiscard(c.discard(), drainWait)
 	return true
 }
 
@@ -208,9 +208,9 @@ func (c *call) leavesConn() bool {
 	return !c.now.abandoned
 }
 
-// finishDiscarding waits after the delay until the response is discarded, for
+// waitForDiscard waits after the delay until the response is discarded, for
 // at most limit and not up to the deadline.
-func (c *call) finishDiscarding(d *respbody.Discarded, limit time.Duration) {
+func (c *call) waitForDiscard(d *respbody.Discarded, limit time.Duration) {
 	if d != nil {
 		d.Finish(c.caller.Waiting(), min(limit, c.patience(0)))
 	}
