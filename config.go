@@ -112,7 +112,7 @@ func (t *Transport) newConfig() *config {
 		mode:          cmp.Or(t.Mode, Standard),
 		revision:      cmp.Or(t.Revision, Classic),
 		policy:        t.policy(),
-		servicePolicy: t.servicePolicy(),
+		servicePolicy: t.service.policy,
 		ownRequest:    t.AttemptTimeout > 0 || t.StallTimeout > 0 || t.Prepare != nil || t.SDKHeaders,
 		maxBuffer:     max(cmp.Or(t.MaxBodyBuffer, defaultMaxBodyBuffer), 0),
 		maxRetryAfter: max(cmp.Or(t.MaxRetryAfter, defaultMaxRetryAfter), 0),

@@ -216,7 +216,7 @@ type Transport struct {
 	Observe func(Attempt)
 
 	retrying
-	service     *service               // see ApplyService; nil if there is none
+	service     service                // see ApplyService
 	spreadStart uint64                 // see StartSpread
 	config      atomic.Pointer[config] // nil until the first request
 	resolving   sync.Mutex             // guards the making of config
