@@ -103,7 +103,7 @@ func (c *call) resolve(config *config, options *callOptions) {
 	if options != nil {
 		c.options = *options
 	}
-	c.observed = config.set.Observe != nil || c.options.observe != nil
+	c.observed = config.observe != nil || c.options.observe != nil
 	switch c.attempts = config.attempts; {
 	case c.options.hasAttempts:
 		c.attempts = c.options.maxAttempts

@@ -70,8 +70,9 @@ type config struct {
 	backoff  Backoff
 	dynamoDB *dynamoDBRules // nil means none
 
-	policy        Policy // nil means DefaultPolicy, which is called without an allocation
-	servicePolicy Policy // which DefaultPolicy calls; nil if there is none
+	observe       func(Attempt) // when the first request was sent: one that is set later may not call that of otelretry
+	policy        Policy        // nil means DefaultPolicy, which is called without an allocation
+	servicePolicy Policy        // which DefaultPolicy calls; nil if there is none
 
 	maxRetryAfter time.Duration
 	spread        spread
@@ -111,6 +112,7 @@ func (t *Transport) newConfig() *config {
 		base:          t.base(),
 		mode:          cmp.Or(t.Mode, Standard),
 		revision:      cmp.Or(t.Revision, Classic),
+		observe:       t.Observe,
 		policy:        t.policy(),
 		servicePolicy: t.service.policy,
 		ownRequest:    t.AttemptTimeout > 0 || t.StallTimeout > 0 || t.Prepare != nil || t.SDKHeaders,

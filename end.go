@@ -126,8 +126,8 @@ func (c *call) finishUnsent(stop Stop, err error) error {
 
 // observe calls the observers.
 func (c *call) observe(a Attempt) {
-	if c.config.set.Observe != nil {
-		c.config.set.Observe(a)
+	if c.config.observe != nil {
+		c.config.observe(a)
 	}
 	if c.options.observe != nil {
 		c.options.observe(a)
