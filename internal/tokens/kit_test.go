@@ -29,8 +29,8 @@ func mustJoin(t testing.TB, b *Bucket, n float64) *waiter {
 // mustJoinFor is mustJoin for a request.
 func mustJoinFor(t testing.TB, b *Bucket, n float64, req announced.Request) *waiter {
 	t.Helper()
-	w, _, ok := b.takeOrJoin(n, req, 0, false)
-	if !ok || w == nil {
+	w, err := b.join(n, req, clockEnd, clockEnd)
+	if err != nil {
 		t.Fatalf("no place in line for %v tokens", n)
 	}
 	return w

@@ -255,10 +255,7 @@ func TestLeaveGivesBackToTheLedger(t *testing.T) {
 			return remaining
 		}
 		says(0)
-		w, _, ok := b.takeOrJoin(1, costing("", 1), 0, false)
-		if !ok || w.place == nil {
-			t.Fatal("it does not wait")
-		}
+		w := mustJoinFor(t, b.Bucket, 1, costing("", 1))
 		time.Sleep(time.Minute + time.Second) // the end of the window
 		synctest.Wait()
 		says(90)
@@ -580,12 +577,10 @@ func BenchmarkLongLine(b *testing.B) {
 	}
 	line.Put(1)
 	for i := range 20_000 {
-		if w, _, _ := line.takeOrJoin(1, path(routes[1+i%5]), 0, false); w.isGranted() {
-			b.Fatal("a caller does not wait")
-		}
+		mustJoinFor(b, line.Bucket, 1, path(routes[1+i%5]))
 	}
 	for b.Loop() {
-		w, _, _ := line.takeOrJoin(1, path("/a"), 0, false)
+		w := mustJoinFor(b, line.Bucket, 1, path("/a"))
 		for !w.isGranted() { // one who probes a limit goes first
 			line.Put(1)
 		}
