@@ -271,19 +271,18 @@ func (c *call) findDelay() time.Duration {
 	return asked
 }
 
-// updateLimiter tells the rate limiter the outcome. Throttling that an announced
-// limit explains does not change the send rate.
+// updateLimiter tells the rate limiter the outcome.
 func (c *call) updateLimiter() {
 	limiter, sent, throttled := c.partition.Pacer, c.permit.SendTime, c.record.Class == Throttled
 	if c.config.limits == nil || c.record.Response == nil {
 		limiter.Update(sent, throttled)
 	} else {
 		var known [limitheaders.MostRead]limitheaders.Limit
-		explained := limiter.Announce(sent, pacer.Announcement{
+		limiter.Announce(sent, pacer.Announcement{
 			Limits: asAnnounced(known[:0], c.config.limits(c.record.Response)), Throttled: throttled, RetryAfter: c.record.Asked,
 			Free: throttled || limitheaders.Free(c.record.Response.StatusCode, c.record.Response.Header),
 		})
-		limiter.Count(sent, throttled && !explained)
+		limiter.Count(sent, throttled)
 	}
 	c.permit.InFlight = false
 }

@@ -2,6 +2,7 @@ package announced
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -71,10 +72,7 @@ func (l *Ledger) limitOf(a Limit, h heard) *limit {
 			return m
 		}
 	case m.heardRoute == h.route || l.routes.count(m.bit) <= 1:
-		if h.at >= m.doubted {
-			m.doubts = min(m.doubts+1, 6)
-		}
-		m.doubted = h.at + m.length()<<m.doubts
+		m.contradict(h.at)
 		return m
 	default: // the limit is another route's
 		old := m
@@ -185,7 +183,7 @@ func (l *Ledger) add(now time.Duration, a Limit, route Route) *limit {
 	}
 	l.added++
 	m := &limit{name: strings.Clone(a.Name), reserve: l.reserve, cost: newCost(), held: -never, heard: -1, since: l.added, bit: 1}
-	m.quota, m.most = a.Quota, a.Remaining
+	m.begun, m.quota, m.most = now, a.Quota, a.Remaining
 	for slices.ContainsFunc(l.limits, func(o *limit) bool { return o.bit == m.bit }) {
 		m.bit <<= 1
 	}
@@ -264,10 +262,11 @@ func (l *Ledger) drop(gone func(*limit) bool) {
 }
 
 func (l *Ledger) rename() {
-	l.names = make([]string, len(l.limits))
-	for i, m := range l.limits {
-		l.names[i] = m.name
+	names := make(map[string]bool)
+	for _, m := range l.limits {
+		names[m.name] = true
 	}
+	l.names = slices.Sorted(maps.Keys(names))
 }
 
 // all returns the set of all limits.

@@ -1,9 +1,6 @@
 package announced
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
 
 // A Route identifies requests to which the same limits apply, as far as their URLs
 // show: those with the same method, number of path segments, and first and last
@@ -64,10 +61,9 @@ type routes struct {
 // a limit applies to a route if all of its last responses announced it.
 type routeLimits struct {
 	apply     Set
-	announced Set           // by any response
-	lately    Set           // by all of the last responses
-	responses int           // how many those are
-	since     time.Duration // when the first one came
+	announced Set // by any response
+	lately    Set // by all of the last responses
+	responses int // how many those are
 }
 
 // of returns the limits that apply to a route: those that were announced to it or,
@@ -86,12 +82,6 @@ func (s *routes) of(r Route) Set {
 
 // known returns the limits that responses to a route announced.
 func (s *routes) known(r Route) Set { return s.limits[r.exact].announced }
-
-// unknown reports whether no limit of a route was known at a time, but is since then.
-func (s *routes) unknown(r Route, at time.Duration) bool {
-	limits, ok := s.limits[r.exact]
-	return ok && at < limits.since
-}
 
 // full reports whether the limits of another route cannot be kept.
 func (s *routes) full() bool { return len(s.limits) >= maxRoutes }
@@ -122,7 +112,7 @@ func (s *routes) replace(r Route, old, limit Set) {
 }
 
 // note records which of all limits a response to a route announced.
-func (s *routes) note(now time.Duration, r Route, limits, all Set) {
+func (s *routes) note(r Route, limits, all Set) {
 	old, ok := s.limits[r.exact]
 	if limits == 0 || ok && old.apply == limits && old.announced == limits && old.lately == limits {
 		return
@@ -132,11 +122,8 @@ func (s *routes) note(now time.Duration, r Route, limits, all Set) {
 	}
 	s.release(all &^ limits)
 	switch {
-	case !ok && len(s.limits) < maxRoutes:
-		s.limits[r.exact] = routeLimits{limits, limits, limits, 1, now}
-		s.changes++
-	case ok && old.announced == 0: // they were dropped
-		s.limits[r.exact] = routeLimits{limits, limits, limits, 1, old.since}
+	case !ok && len(s.limits) < maxRoutes, ok && old.announced == 0: // or they were dropped
+		s.limits[r.exact] = routeLimits{limits, limits, limits, 1}
 		s.changes++
 	case ok:
 		apply := old.apply

@@ -138,7 +138,13 @@ func (m *limit) due(now, trip time.Duration, room, ahead, cost float64) time.Dur
 // this process sent within one window before leave room for cost.
 func (m *limit) sentDue(now time.Duration, cost float64) time.Duration {
 	w := &m.window
-	return m.sends.clear(max(w.end-w.off, now)-w.length, m.usable()-cost) + w.length
+	return m.sends.clear(max(w.end-w.off, now)-m.cycle(), m.usable()-cost) + m.cycle()
+}
+
+// cycle returns how long after a request was sent its units are certainly back, in
+// a window that slides: two requests may be served closer together than they were sent.
+func (m *limit) cycle() time.Duration {
+	return m.window.length + min(m.spread, m.window.length/4)
 }
 
 // pace returns the rate, in units per second, at which the room and the flow last
@@ -153,7 +159,7 @@ func (m *limit) pace(now, trip time.Duration, room float64) float64 {
 	even := room / left.Seconds()
 	pace := max(m.back()+even, leastShare*even)
 	if m.window.ends && m.flow.rate > 0 && m.alone() {
-		pace = max(pace, m.sends.sustained(now, m.window.length, room))
+		pace = max(pace, m.sends.sustained(now, m.cycle(), room))
 	}
 	return pace
 }

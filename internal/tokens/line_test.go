@@ -383,7 +383,7 @@ func TestLineOfTwoResources(t *testing.T) {
 						t.Fatal(err)
 					}
 					limit := announced.Limit{Name: "core", Quota: 100, Remaining: 90, Reset: time.Hour}
-					if r == log {
+					if r.Route == log.Route {
 						limit = announced.Limit{Name: "log", Quota: 100, Reset: tt.reset}
 					}
 					b.hear(sent, limit)

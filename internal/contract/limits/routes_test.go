@@ -56,26 +56,24 @@ func callRoutes(t *testing.T, limits func(*http.Response) []awsretry.Limit, rout
 		}
 	}
 	var mu sync.Mutex // guards the services, which have quotas in common
-	client := &awsretry.Transport{
-		Mode: awsretry.Adaptive, RateLimit: awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing, Limits: limits},
-		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			i := int(req.URL.Path[1] - 'a')
-			time.Sleep(routes[i].latency / 2)
-			defer time.Sleep(routes[i].latency / 2)
+	client := newClient(httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		i := int(req.URL.Path[1] - 'a')
+		return trip(req, routes[i].latency, false, func(req *http.Request) *http.Response {
 			mu.Lock()
 			defer mu.Unlock()
-			return services[i].serve(req), nil
-		}),
-	}
+			return services[i].serve(req)
+		})
+	}), awsretry.RateLimitConfig{Pacing: awsretry.ScaledPacing, Limits: limits}, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*minute)
 	defer cancel()
 	var calls sync.WaitGroup
 	for i, r := range routes {
 		for caller := range r.callers {
 			random := rand.New(rand.NewPCG(uint64(i), uint64(caller)))
+			trips := withTrips(context.WithoutCancel(ctx), uint64(i), uint64(caller))
 			calls.Go(func() {
-				for sleep(ctx, seconds(random.Float64()*2*r.pause.Seconds())) == nil {
-					req := httpfake.Request(t, context.WithoutCancel(ctx), "GET", nil)
+				for sleep(ctx, seconds(random.Float64()*(.001+2*r.pause.Seconds()))) == nil {
+					req := httpfake.Request(t, trips, "GET", nil)
 					req.URL.Path = fmt.Sprintf("/%c", 'a'+i)
 					if _, err := client.RoundTrip(req); err != nil {
 						t.Error(err)
