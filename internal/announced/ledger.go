@@ -263,7 +263,7 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) {
 	}
 	if r != nil {
 		r.said = said
-		l.routes.note(r.Route, said, l.all())
+		l.routes.note(r.Route, said)
 	}
 	l.dropSilent(now, sent, r, said, !answer.Throttled && !answer.Free)
 }

@@ -191,7 +191,6 @@ func (l *Ledger) add(now time.Duration, a Limit, route Route) *limit {
 		l.sent.list[i].limits &^= m.bit
 	}
 	l.limits = append(l.limits, m)
-	l.routes.add(m.bit)
 	l.move(route, 0, m)
 	l.rename()
 	return m
