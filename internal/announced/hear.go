@@ -48,7 +48,7 @@ func (m *limit) hear(a Limit, h heard) {
 		m.levels = levels{}
 	}
 	if h.number > 0 && !h.first && sent > m.begun && !m.unknown(now, h.trip) {
-		m.judge(now, h.throttled && a.Remaining < m.cost.most)
+		m.judge(now, h.throttled && a.Remaining < m.cost.mean)
 	}
 	if h.first && !(passed && m.first.turn == early) {
 		m.adaptPause(now, sent, h.trip, a, h.throttled)
@@ -59,7 +59,7 @@ func (m *limit) hear(a Limit, h heard) {
 
 	// After an unexpected change, probe again soon.
 	rise := a.Remaining - m.estimate(now, 0)
-	if up, down := max(m.size()/16, 2*m.cost.most), m.size()/2+m.inFlight.units(m.cost.most); m.heard >= 0 &&
+	if up, down := max(m.size()/16, 2*m.cost.mean), m.size()/2+m.inFlight.units(m.cost.mean); m.heard >= 0 &&
 		(rise > up && !passed || -rise > down) {
 		m.pause = min(m.pauseNow(h.trip), max(firstPause, h.trip))
 	}

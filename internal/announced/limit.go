@@ -146,13 +146,9 @@ func (m *limit) room(now time.Duration) float64 {
 	return m.left(now) + (slack-m.reserve)*m.size() - m.cost.rounding()/2
 }
 
-// costOf returns the room that a request needs. known is its cost, or 0 if unknown:
-// then it needs more than the mean.
+// costOf returns the room that a request needs. known is its cost, or 0 if unknown.
 func (m *limit) costOf(known float64) float64 {
-	c := known
-	if known == 0 {
-		c = m.cost.most
-	}
+	c := m.cost.of(known)
 	if most := m.usable(); most > 0 {
 		return min(c, most) // otherwise it would never be sent
 	}
@@ -161,10 +157,7 @@ func (m *limit) costOf(known float64) float64 {
 
 // take records a request that is sent. trip is the mean response time.
 func (m *limit) take(now, trip time.Duration, number int, known float64, turn turn) {
-	c := known
-	if known == 0 {
-		c = m.cost.mean
-	}
+	c := m.cost.of(known)
 	m.sends.add(now, c, m.size())
 	near := now-m.lastTake < trip/closeShare
 	m.flow.take(number, known, near)
@@ -179,10 +172,7 @@ func (m *limit) take(now, trip time.Duration, number int, known float64, turn tu
 // settle ends a request in flight. counted reports whether the service may have
 // counted it, and said whether its response announced the limit.
 func (m *limit) settle(number int, known float64, counted, said bool) {
-	c := known
-	if known == 0 {
-		c = m.cost.mean
-	}
+	c := m.cost.of(known)
 	m.inFlight.remove(known)
 	switch {
 	case !counted:

@@ -95,7 +95,7 @@ func (l *Ledger) limitOf(a Limit, h heard) *limit {
 			continue
 		}
 		if m == nil {
-			if a.Quota > 0 && a.Remaining >= a.Quota-o.cost.most*float64(l.sent.count(h.route)) {
+			if a.Quota > 0 && a.Remaining >= a.Quota-o.cost.mean*float64(l.sent.count(h.route)) {
 				continue
 			}
 			l.move(h.route, 0, o)
@@ -116,9 +116,9 @@ func (l *Ledger) fits(m, o *limit, a Limit, h heard) bool {
 // taken returns how much of what o's last response did not know m's routes took.
 func (l *Ledger) taken(m, o *limit, h heard) float64 {
 	if m == nil {
-		return o.cost.most
+		return o.cost.mean
 	}
-	return m.sends.since(o.asOf-2*h.trip) + m.cost.most
+	return m.sends.since(o.asOf-2*h.trip) + m.cost.mean
 }
 
 // exceeded reports whether more remains than the limit can have, as of the last
@@ -127,7 +127,7 @@ func (l *Ledger) taken(m, o *limit, h heard) float64 {
 func (m *limit) exceeded(a Limit, h heard) bool {
 	most, at, ok := m.levels.before(h.sent)
 	w := &m.window
-	if w.ends && m.sends.since(h.at-w.length)-m.inFlight.units(m.cost.most) > 2.25*m.size()+m.cost.most {
+	if w.ends && m.sends.since(h.at-w.length)-m.inFlight.units(m.cost.mean) > 2.25*m.size()+m.cost.mean {
 		return true
 	}
 	if !ok || !w.ends || h.at >= w.end-w.off-h.trip {
@@ -148,7 +148,7 @@ func (m *limit) exceeded(a Limit, h heard) bool {
 
 // least returns the least that may remain if only this process takes from the limit.
 func (m *limit) least() float64 {
-	return m.remaining - m.inFlight.known - float64(m.inFlight.learned)*m.cost.most
+	return m.remaining - m.inFlight.units(m.cost.mean)
 }
 
 // matches reports whether m has the name of a and, without a name, the quota.

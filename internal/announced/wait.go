@@ -88,10 +88,10 @@ func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.D
 	return due - now, inTurn
 }
 
-// uncertain returns how much less room there may be: the cost above the mean of the
-// requests in flight, and what other clients take in the meantime.
+// uncertain returns how much less room there may be, because other clients take units
+// in the meantime.
 func (m *limit) uncertain(trip time.Duration) float64 {
-	return float64(m.inFlight.learned)*(m.cost.most-m.cost.mean) + max(-m.flow.rate, 0)*2*trip.Seconds()
+	return max(-m.flow.rate, 0) * 2 * trip.Seconds()
 }
 
 // unknown reports whether it is not known when units come back, so that the limit is
@@ -267,7 +267,7 @@ func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled boo
 	if a.Reset >= 0 {
 		most = max(a.Reset, maxPause, trip)
 	}
-	whole := a.Reset >= m.window.length/2 && m.size() >= 4*m.cost.most
+	whole := a.Reset >= m.window.length/2 && m.size() >= 4*m.cost.mean
 	pause := m.pauseNow(trip)
 	if m.first.turn == atEnd {
 		m.refused = throttled
