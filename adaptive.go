@@ -178,7 +178,8 @@ func (p Pacing) String() string {
 // of the AWS SDKs, with the defaults of the AWS SDK for Kotlin, "Retries".
 type RateLimitConfig struct {
 	// Pacing is how the limiter finds the send rate. The zero value is
-	// [CubicPacing], the arithmetic of the AWS SDKs.
+	// [CubicPacing], the arithmetic of the AWS SDKs. In a Transport, ScaledPacing
+	// needs Adaptive mode.
 	Pacing Pacing
 
 	// Beta is the fraction of the send rate that is left after a throttling

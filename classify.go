@@ -264,11 +264,7 @@ func (c *call) findDelay() time.Duration {
 			return max(asked, 0)
 		}
 	}
-	if len(c.record.Response.Header["Retry-After"]) == 0 {
-		return 0
-	}
-	asked, _ := awsproto.RetryAfter(c.record.Response.Header, time.Now())
-	return asked
+	return awsproto.RetryAfter(c.record.Response.Header, time.Now())
 }
 
 // updateLimiter tells the rate limiter the outcome.

@@ -389,6 +389,9 @@ func (t *Transport) Validate() error {
 		if t.ownLimits() {
 			fault("RateLimit.Limits is set; it must be nil except %s", where)
 		}
+		if limits.Pacing == ScaledPacing {
+			fault("RateLimit.Pacing is %v; it must be %v except %s", limits.Pacing, CubicPacing, where)
+		}
 	}
 	if limits.Cost != nil && !hasLimits {
 		fault("RateLimit.Cost is set; it must be nil except %s", where)

@@ -49,6 +49,8 @@ func TestValidate(t *testing.T) {
 		{&transport{RateLimit: rate{Beta: 1.1}}, []string{"RateLimit.Beta", "1.1"}},
 		{&transport{RateLimit: rate{Limits: awsretry.ReadLimits}},
 			[]string{"RateLimit.Limits is set", "nil", `Mode "adaptive"`, `Mode is "standard"`}},
+		{&transport{Mode: awsretry.Legacy, RateLimit: rate{Pacing: awsretry.ScaledPacing}},
+			[]string{"RateLimit.Pacing is scaled", "must be cubic", `Mode "adaptive"`, `Mode is "legacy"`}},
 		{&transport{RateLimit: rate{Cost: cost, Reserve: .5}},
 			[]string{"RateLimit.Cost is set", "nil", `Mode "adaptive"`, "RateLimit.Reserve is 0.5"}},
 		{&transport{Mode: awsretry.Adaptive, RateLimit: rate{Cost: cost, Reserve: .5}},

@@ -1,10 +1,10 @@
 package awsretry_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -73,22 +73,21 @@ func ExampleExponential_simpleDB() {
 	// 6.4s
 }
 
-// Azure and OpenAI give the delay in milliseconds.
+// Discord gives the delay in the body, in seconds.
 func ExampleTransport_retryAfter() {
-	server := startServer(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Retry-After-Ms", "40")
-		w.WriteHeader(429)
-	}, status(200, "ok"))
+	server := startServer(status(429, `{"message": "You are being rate limited.", "retry_after": 0.04}`), status(200, "ok"))
 	defer server.Close()
 
 	client := &http.Client{Transport: &awsretry.Transport{
 		Backoff: quick,
-		RetryAfter: func(resp *http.Response, _ []byte) (time.Duration, bool) {
-			ms, err := strconv.ParseFloat(resp.Header.Get("Retry-After-Ms"), 64)
-			if err != nil || ms < 0 || ms > 3.6e6 {
-				return 0, false // use the Retry-After header
+		RetryAfter: func(_ *http.Response, body []byte) (time.Duration, bool) {
+			var limited struct {
+				RetryAfter float64 `json:"retry_after"`
 			}
-			return time.Duration(ms * float64(time.Millisecond)), true
+			if json.Unmarshal(body, &limited) != nil || limited.RetryAfter <= 0 || limited.RetryAfter > 3600 {
+				return 0, false // use the headers
+			}
+			return time.Duration(limited.RetryAfter * float64(time.Second)), true
 		},
 	}}
 	start := time.Now()

@@ -12,17 +12,17 @@ import (
 )
 
 // LogTo returns an observer for Transport.Observe or [WithObserver] that logs
-// failures to logger. Nil means what slog.Default returns at the time. A call that
-// fails is logged once at level warn:
+// failures to logger. Nil means what slog.Default returns at the time. A call is
+// logged once at level warn, if it fails in one of these ways:
 //
 //   - "gave up": a retryable failure is not retried,
 //   - "refused": an attempt was not sent, which has the number 0,
 //   - "failed": there was no response, for example because the deadline passed,
 //     or a server error that must not be retried.
 //
-// A failure that is retried ("retrying") and any other response that is a failure
-// ("failed") are logged at level debug. A call that its caller canceled is not
-// logged.
+// A failure that is retried ("retrying") and any other response that is a failure,
+// such as a 404 ("failed"), are logged at level debug. A call that its caller
+// canceled is not logged.
 //
 // The handler of slog.Default drops level debug unless the program changes its
 // level, for example with slog.SetLogLoggerLevel(slog.LevelDebug).

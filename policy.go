@@ -63,7 +63,7 @@ type Class int
 // The classes.
 const (
 	Success   Class = iota // the request succeeded: any status below 400
-	Permanent              // the request failed, and would fail again
+	Permanent              // the request failed, and would fail again or must not be sent again
 	Transient              // the request failed, and a retry may succeed
 	Timeout                // no response came in time; retried as Transient is, at a higher cost
 	Throttled              // the service asked for fewer requests
@@ -96,7 +96,7 @@ type Stop string
 // The reasons.
 const (
 	StopSuccess     Stop = "success"      // there is nothing to retry
-	StopPermanent   Stop = "permanent"    // a retry would fail again
+	StopPermanent   Stop = "permanent"    // a retry would fail again, or is unsafe: see IdempotentOnly
 	StopMaxAttempts Stop = "max_attempts" // MaxAttempts were sent
 	StopQuota       Stop = "quota"        // the retry token bucket has too few tokens
 	StopDeadline    Stop = "deadline"     // the context's deadline has passed, or would before the next attempt

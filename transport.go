@@ -80,7 +80,8 @@ type Transport struct {
 	// the mode and revision.
 	Backoff Backoff
 
-	// MaxRetryAfter is the longest delay that a Retry-After header may ask for.
+	// MaxRetryAfter is the longest delay that a Retry-After header, or another that
+	// RetryAfter names, may ask for.
 	// If it asks for more, the response is returned without a retry. 0 means 1
 	// minute. If negative, Retry-After is ignored.
 	MaxRetryAfter time.Duration
@@ -158,11 +159,12 @@ type Transport struct {
 	ShareRetryAfter bool
 
 	// RetryAfter returns the delay that a retryable response asks for, for
-	// services that do not use the Retry-After header. body holds the first 64
+	// services that do not use the headers Retry-After-Ms, X-Ms-Retry-After-Ms and
+	// Retry-After, of which the first with a delay counts. body holds the first 64
 	// KiB of the response body, decompressed as in [Attempt].Body, less if the
 	// server is slow, and nothing if no retry can follow (see Attempt.Code).
 	// RetryAfter must not change or keep body, and must not read resp.Body. If ok
-	// is false, and if RetryAfter is nil, the Retry-After header is used.
+	// is false, and if RetryAfter is nil, these headers are used.
 	RetryAfter func(resp *http.Response, body []byte) (delay time.Duration, ok bool)
 
 	// Peek reports whether Policy has to see more of the body of a 2xx than was
@@ -177,7 +179,7 @@ type Transport struct {
 	// a response. AttemptTimeout and the context limit the time. As for
 	// [Attempt].Code, a body is not read if no retry can follow. Peek must not
 	// read resp.Body, nor change or keep body. Nil means that Policy does not see
-	// the body of any 2xx.
+	// the body of any 2xx. [WholeDocuments] reads small JSON and XML whole.
 	Peek func(resp *http.Response, body []byte) (more bool)
 
 	// IdempotencyKey returns the Idempotency-Key header of a POST or PATCH that

@@ -129,7 +129,7 @@ func (q *Queue) obey(ctx context.Context, endpoint string, a awsretry.Attempt) {
 	if a.Response == nil || !a.Class.Retryable() || q.config.MaxRetryAfter < 0 {
 		return
 	}
-	wait, _ := awsproto.RetryAfter(a.Response.Header, time.Now())
+	wait := awsproto.RetryAfter(a.Response.Header, time.Now())
 	if wait = min(wait, q.config.MaxRetryAfter); wait == 0 {
 		return
 	}

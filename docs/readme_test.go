@@ -69,36 +69,46 @@ func TestReadmeConfigFile(t *testing.T) {
 	}
 }
 
-// TestReadmeSetup runs the set-up of the README in a new module. It builds
-// a program of the library, and resolves the imports of one of all its modules.
+// TestReadmeSetup runs the set-ups of the README and of retryablehttp, each in
+// a new module. It builds a program there, and resolves the imports of one of all
+// modules. What it takes from the module cache was checked when it was downloaded.
 func TestReadmeSetup(t *testing.T) {
-	_, setup, unpublished := strings.Cut(readText(t, "README.md"), "<!-- unpublished -->")
-	if !unpublished {
-		t.Skip("the README is that of a release, which needs no set-up")
-	}
-	setup, _, _ = strings.Cut(setup, "<!-- published")
-	lines := regexp.MustCompile("(?s)```\n(.*?)```").FindStringSubmatch(setup)
-	if lines == nil {
-		t.Fatalf("no commands in %s", setup)
-	}
 	root, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	user := filepath.Join(dir, "user")
-	if err := errors.Join(os.Mkdir(user, 0o777), os.Symlink(root, filepath.Join(dir, "awsretry")),
-		os.Mkdir(filepath.Join(user, "all"), 0o777),
-		os.WriteFile(filepath.Join(user, "all", "all.go"), []byte(setupImports), 0o666),
-		os.WriteFile(filepath.Join(user, "main.go"), []byte(setupProgram), 0o666)); err != nil {
-		t.Fatal(err)
-	}
-	command := exec.CommandContext(t.Context(), "sh", "-ec", "go mod init user.example/program\n"+lines[1]+
-		"go list -deps ./... >/dev/null\ngo build -o program . && ./program")
-	command.Dir = user
-	command.Env = append(os.Environ(), "PWD="+user, "GOWORK=")
-	if out, err := command.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "standard\n") {
-		t.Errorf("%v, and the output\n%s", err, out)
+	for page, program := range map[string]string{"README.md": setupProgram, "retryablehttp/README.md": replacedProgram} {
+		t.Run(page, func(t *testing.T) {
+			_, setup, unpublished := strings.Cut(readText(t, page), "<!-- unpublished -->")
+			if !unpublished {
+				t.Skip("the page is that of a release")
+			}
+			setup, _, _ = strings.Cut(setup, "<!-- published")
+			lines := regexp.MustCompile("(?s)```\n(.*?)```").FindStringSubmatch(setup)
+			if lines == nil {
+				t.Fatalf("no commands in %s", setup)
+			}
+			dir := t.TempDir()
+			user := filepath.Join(dir, "user")
+			if err := errors.Join(os.Mkdir(user, 0o777), os.Symlink(root, filepath.Join(dir, "awsretry")),
+				os.WriteFile(filepath.Join(user, "main.go"), []byte(program), 0o666)); err != nil {
+				t.Fatal(err)
+			}
+			if page == "README.md" {
+				if err := errors.Join(os.Mkdir(filepath.Join(user, "all"), 0o777),
+					os.WriteFile(filepath.Join(user, "all", "all.go"), []byte(setupImports), 0o666)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			commands := strings.ReplaceAll(lines[1], "go install .", "go list -deps . >/dev/null")
+			command := exec.CommandContext(t.Context(), "sh", "-ec", "go mod init user.example/program\n"+commands+
+				"go list -deps ./... >/dev/null\ngo build -o program . && ./program")
+			command.Dir = user
+			command.Env = append(os.Environ(), "PWD="+user, "GOWORK=off", "GOSUMDB=off")
+			if out, err := command.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "standard\n") {
+				t.Errorf("%v, and the output\n%s", err, out)
+			}
+		})
 	}
 }
 
@@ -113,6 +123,22 @@ import (
 func main() { fmt.Println(awsretry.Standard) }
 `
 
+// replacedProgram has a method that the package of its import does not have.
+const replacedProgram = `package main
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/go-retryablehttp"
+)
+
+func main() {
+	t := retryablehttp.NewClient().Transport()
+	t.Mode = "standard"
+	fmt.Println(t.Mode)
+}
+`
+
 // setupImports has every module that the set-up names.
 const setupImports = `package all
 
@@ -124,6 +150,43 @@ import (
 	_ "example.com/awsretry/retryablehttp"
 )
 `
+
+// TestPagesAreShort limits the words of a page, but of those that a reader looks
+// things up in.
+func TestPagesAreShort(t *testing.T) {
+	most := map[string]int{"README.md": 1700, "docs/ALGORITHM.md": 0, "docs/ARCHITECTURE.md": 0, "docs/FLEET.md": 0,
+		"docs/SETTINGS.md": 0, "docs/SOURCES.md": 0}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) < 20 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, page := range append(pages, "README.md") {
+		limit, own := most[page]
+		if !own {
+			limit = 1500
+		}
+		if n := len(strings.Fields(readText(t, page))); limit > 0 && n > limit {
+			t.Errorf("%s has %d words, more than %d", page, n, limit)
+		}
+	}
+}
+
+// TestIndex finds every page of docs in the index, and the index in the README.
+func TestIndex(t *testing.T) {
+	if !strings.Contains(readText(t, "README.md"), "](docs/README.md)") {
+		t.Error("the README does not link to docs/README.md")
+	}
+	pages, err := filepath.Glob("docs/[A-Z]*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := readText(t, "docs/README.md")
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" && !regexp.MustCompile(`\| .*\? \| .*\(`+name+`\)`).MatchString(index) {
+			t.Errorf("docs/README.md has no question that %s answers", name)
+		}
+	}
+}
 
 // TestLinesFitTheScreen holds the pages that are read in a terminal to 100
 // columns.

@@ -1,10 +1,13 @@
 package otelretry_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -52,7 +55,12 @@ func promtool(t *testing.T, content string, args ...string) {
 // series are those that a Transport makes in seventeen minutes, of which the last
 // fourteen have the incident.
 func TestAlerts(t *testing.T) {
-	const server, partition = `server_address="service.example",server_port="80"`, `awsretry_partition="service.example"`
+	const server, partition = `job="shop",server_address="service.example",server_port="80"`, `job="shop",awsretry_partition="service.example"`
+	rules, err := os.ReadFile(monitoring + "alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`alert: (\w+)`).FindAllSubmatch(rules, -1)
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -62,60 +70,93 @@ func TestAlerts(t *testing.T) {
 	unavailable := httpfake.Statuses(503)
 	for _, tt := range []struct {
 		name  string
-		tr    *awsretry.Transport
-		base  httpfake.Base     // in the incident
-		few   bool              // the tokens are almost used up
-		fires map[string]string // alerts with their labels
+		tr    *awsretry.Transport // nil means the zero Transport
+		base  httpfake.Base       // in the incident
+		hosts int                 // that the calls go to; 0 means one
+		few   bool                // the tokens are almost used up
+		fires map[string]string   // alerts with their labels
+		also  string              // series of another program
 	}{
-		{"a retry now and then", &awsretry.Transport{}, everyNth(40, 503), false, nil},
-		{"the service is down", &awsretry.Transport{}, unavailable, true, map[string]string{
+		{name: "a retry now and then", base: everyNth(40, 503)},
+		{name: "one in five is not found", base: everyNth(5, 404)},
+		{name: "one in five is canceled", base: cancelsEvery(5)},
+		{name: "hundreds of hosts, of which each fails now and then", base: failsAtRandom(0.02), hosts: 400},
+		{name: "the service is down", base: unavailable, few: true, fires: map[string]string{
 			"RequestsFail": server, "CallsRefused": `awsretry_stop="quota",` + server,
 		}},
-		{"every other attempt fails", &awsretry.Transport{}, everyNth(2, 503), false, map[string]string{
+		{
+			name: "the service is down for one program of two", base: unavailable, few: true,
+			fires: map[string]string{"RequestsFail": server, "CallsRefused": `awsretry_stop="quota",` + server},
+			also:  instances(30, minutes(t, "busy", "INSTANCE", new(awsretry.Transport), everyNth(40, 503), 1)),
+		},
+		{name: "it hangs until the callers' deadline", base: hangs, fires: map[string]string{
+			"RequestsFail": server,
+		}},
+		{name: "the credentials have expired", base: httpfake.Statuses(403), fires: map[string]string{"RequestsRejected": server}},
+		{name: "every other attempt fails", base: everyNth(2, 503), fires: map[string]string{
 			"RequestsFail": server, "RetriesAmplify": server,
 		}},
-		{"a fleet", inFleet(leased), everyNth(40, 503), false, nil},
-		{"the service of a fleet is down", inFleet(leased), unavailable, true, map[string]string{
+		{name: "a fleet", tr: inFleet(leased), base: everyNth(40, 503)},
+		{name: "the service of a fleet is down", tr: inFleet(leased), base: unavailable, few: true, fires: map[string]string{
 			"RequestsFail": server, "CallsRefused": `awsretry_stop="quota",` + server,
 		}},
-		{"the store of a fleet is lost", inFleet(lost), everyNth(40, 503), false, map[string]string{"NoLease": partition}},
-		{"that and the service are down", inFleet(lost), unavailable, true, map[string]string{
-			"NoLease": partition, "RequestsFail": server, "CallsRefused": `awsretry_stop="quota",` + server,
+		{name: "the store of a fleet is lost", tr: inFleet(lost), base: everyNth(40, 503), fires: map[string]string{"StoreLost": `job="shop"`}},
+		{
+			name: "one process of a fleet has no lease", tr: inFleet(leased), base: everyNth(40, 503),
+			fires: map[string]string{"NoLease": `instance="lost",` + partition},
+			also:  minutes(t, "shop", "lost", inFleet(lost), everyNth(40, 503), 1),
+		},
+		{name: "that and the service are down", tr: inFleet(lost), base: unavailable, few: true, fires: map[string]string{
+			"StoreLost": `job="shop"`, "RequestsFail": server, "CallsRefused": `awsretry_stop="quota",` + server,
 		}},
-		{"a fleet is paced", inFleet(paced), everyNth(40, 503), false, heldBack},
-		{"a fleet stands still", inFleet(withoutSlots(1000)), everyNth(40, 503), false, map[string]string{
+		{name: "a fleet is paced", tr: inFleet(paced), base: everyNth(40, 503), fires: heldBack},
+		{name: "a fleet stands still", tr: inFleet(withoutSlots(1000)), base: everyNth(40, 503), fires: map[string]string{
 			"NothingSent": partition, "CallsRefused": `awsretry_stop="deadline",` + server,
 		}},
-		{"a fleet stands still at a low rate", inFleet(withoutSlots(0.001)), everyNth(40, 503), false, map[string]string{
+		{name: "a fleet stands still at a low rate", tr: inFleet(withoutSlots(0.001)), base: everyNth(40, 503), fires: map[string]string{
 			"NothingSent": partition, "CallsWait": partition, "CallsRefused": `awsretry_stop="rate_limit",` + server,
 		}},
-		{"it asks for 15 minutes", &awsretry.Transport{ShareRetryAfter: true, MaxRetryAfter: time.Hour}, announces(503, "Retry-After", "900"), false, heldBack},
-		{"its limit is used up for two hours", limited(),
-			announces(429, "RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "7200"), false, heldBack},
-		{"it asks for 45 seconds", &awsretry.Transport{ShareRetryAfter: true},
-			announces(503, "Retry-After", "45"), false, map[string]string{
+		{
+			name: "it asks for 15 minutes", tr: &awsretry.Transport{ShareRetryAfter: true, MaxRetryAfter: time.Hour},
+			base: announces(503, "Retry-After", "900"), fires: heldBack,
+		},
+		{
+			name: "its limit is used up for two hours", tr: limited(),
+			base: announces(429, "RateLimit-Limit", "100", "RateLimit-Remaining", "0", "RateLimit-Reset", "7200"),
+			fires: map[string]string{
+				"LimitNearlyUsed": partition, "CallsRefused": `awsretry_stop="rate_limit",` + server, "CallsWait": partition,
+			},
+		},
+		{
+			name: "its limit is nearly used up", tr: limited(),
+			base:  announces(200, "RateLimit-Limit", "1000000", "RateLimit-Remaining", "90000", "RateLimit-Reset", "60"),
+			fires: map[string]string{"LimitNearlyUsed": partition},
+		},
+		{
+			name: "it asks for 45 seconds", tr: &awsretry.Transport{ShareRetryAfter: true},
+			base: announces(503, "Retry-After", "45"), fires: map[string]string{
 				"RequestsFail": server, "CallsRefused": `awsretry_stop="rate_limit",` + server,
 				"CallsWait": partition,
-			}},
+			},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var series string
-			synctest.Test(t, func(t *testing.T) { series = minutes(t, tt.tr, tt.base) })
+			series := minutes(t, "shop", "1", cmp.Or(tt.tr, new(awsretry.Transport)), tt.base, max(tt.hosts, 1)) + tt.also
 			rules, err := filepath.Abs(monitoring + "alerts.yaml")
 			if err != nil {
 				t.Fatal(err)
 			}
 			var silent, firing string
-			for _, alert := range []string{"RequestsFail", "RetriesAmplify", "CallsRefused", "CallsWait", "NoLease", "NothingSent"} {
-				silent += fmt.Sprintf("  - {eval_time: 3m, alertname: %s}\n", alert)
-				labels, fires := tt.fires[alert]
+			for _, alert := range names {
+				silent += fmt.Sprintf("  - {eval_time: 3m, alertname: %s}\n", alert[1])
+				labels, fires := tt.fires[string(alert[1])]
 				if !fires {
-					silent += fmt.Sprintf("  - {eval_time: 17m, alertname: %s}\n", alert)
+					silent += fmt.Sprintf("  - {eval_time: 17m, alertname: %s}\n", alert[1])
 					continue
 				}
 				// Only that it fires is of interest, not the number in its summary.
 				firing += fmt.Sprintf("  - {expr: 'count(ALERTS{alertname=%q,alertstate=\"firing\",%s})', "+
-					"eval_time: 17m, exp_samples: [{labels: '{}', value: 1}]}\n", alert, labels)
+					"eval_time: 17m, exp_samples: [{labels: '{}', value: 1}]}\n", alert[1], labels)
 			}
 			few := 0
 			if tt.few {
@@ -127,6 +168,44 @@ func TestAlerts(t *testing.T) {
 				"  alert_rule_test:\n%s  promql_expr_test:\n%s", rules, series, silent, firing), "test", "rules")
 		})
 	}
+}
+
+// A summary has numbers as people write them. That nothing is sent to a partition
+// is not known if attempts are counted without its name.
+func TestAlertsOfSeries(t *testing.T) {
+	rules, err := filepath.Abs(monitoring + "alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, fmt.Sprintf(`rule_files: [%q]
+tests:
+- interval: 1m
+  input_series:
+  - series: awsretry_refusals_total{job="shop",server_address="service.example",server_port="80",awsretry_stop="quota"}
+    values: 0+48x10
+  - {series: 'awsretry_waiting{job="shop",awsretry_partition="a"}', values: 3x10}
+  - {series: 'awsretry_waiting{job="crawler",awsretry_partition="a"}', values: 3x10}
+  - {series: 'client_call_attempts_total{job="crawler",awsretry_partition="_OTHER",awsretry_class="success"}', values: 0+48x10}
+  alert_rule_test:
+  - eval_time: 10m
+    alertname: CallsRefused
+    exp_alerts:
+    - exp_labels: {job: shop, server_address: service.example, server_port: "80", awsretry_stop: quota}
+      exp_annotations: {summary: "0.8 calls a second of shop to service.example:80 end with quota"}
+  - eval_time: 10m
+    alertname: NothingSent
+    exp_alerts:
+    - exp_labels: {job: shop, awsretry_partition: a}
+      exp_annotations: {summary: "calls of shop to a wait or are refused, and none is sent"}
+`, rules), "test", "rules")
+}
+
+// instances returns the series of n processes that do the same.
+func instances(n int, series string) (all string) {
+	for i := range n {
+		all += strings.ReplaceAll(series, "INSTANCE", fmt.Sprint(i))
+	}
+	return all
 }
 
 // A granter is a Shared that does what package fleet does in each of five processes,
@@ -186,9 +265,55 @@ func everyNth(n, status int) httpfake.Base {
 	return httpfake.Statuses(slices.Repeat(append(slices.Repeat([]int{200}, n-1), status), 20_000/n)...)
 }
 
-// minutes sends ten calls a second for seventeen minutes, and returns what a scrape
-// each minute sees, as promtool's input_series.
-func minutes(t *testing.T, tr *awsretry.Transport, incident httpfake.Base) string {
+// failsAtRandom returns a Base of which that share of the responses is a 503.
+func failsAtRandom(share float64) httpfake.Base {
+	r := rand.New(rand.NewPCG(1, 0))
+	var mu sync.Mutex
+	return func(req *http.Request) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Float64() < share {
+			return httpfake.Empty(503, req), nil
+		}
+		return httpfake.Empty(200, req), nil
+	}
+}
+
+// A cancelKey is the context key of what cancels a call of minutes.
+type cancelKey struct{}
+
+// cancelsEvery returns a Base that is canceled by the caller of every nth request.
+func cancelsEvery(n int64) httpfake.Base {
+	var sent atomic.Int64
+	return func(req *http.Request) (*http.Response, error) {
+		if sent.Add(1)%n > 0 {
+			return httpfake.Empty(200, req), nil
+		}
+		req.Context().Value(cancelKey{}).(context.CancelFunc)()
+		return hangs(req)
+	}
+}
+
+func hangs(req *http.Request) (*http.Response, error) {
+	<-req.Context().Done()
+	return nil, req.Context().Err()
+}
+
+// minutes sends ten calls a second for seventeen minutes, in virtual time, and
+// returns what a scrape each minute sees, as promtool's input_series.
+func minutes(t *testing.T, job, instance string, tr *awsretry.Transport, incident httpfake.Base, hosts int) (series string) {
+	synctest.Test(t, func(t *testing.T) {
+		values := scrapes(t, tr, incident, hosts)
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			series += fmt.Sprintf("  - series: '%s'\n    values: '%s'\n",
+				strings.Replace(name, "{", fmt.Sprintf("{job=%q,instance=%q,", job, instance), 1), strings.Join(values[name], " "))
+		}
+	})
+	return series
+}
+
+// scrapes returns the values of each series in each minute.
+func scrapes(t *testing.T, tr *awsretry.Transport, incident httpfake.Base, hosts int) map[string][]string {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo(), otelprom.WithoutTargetInfo())
 	if err != nil {
@@ -213,12 +338,16 @@ func minutes(t *testing.T, tr *awsretry.Transport, incident httpfake.Base) strin
 	values := make(map[string][]string)
 	for minute := range 18 {
 		begun.Store(minute >= 3)
-		for range 600 {
+		for n := range 600 {
 			time.Sleep(100 * time.Millisecond)
+			url := "http://service.example/"
+			if hosts > 1 {
+				url = fmt.Sprintf("http://h%d.example/", (600*minute+n)%hosts)
+			}
 			go func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				get(t, ctx, rt)
+				send(rt, request(t, context.WithValue(ctx, cancelKey{}, cancel), "GET", url))
 			}()
 		}
 		families, err := registry.Gather()
@@ -238,12 +367,7 @@ func minutes(t *testing.T, tr *awsretry.Transport, incident httpfake.Base) strin
 			}
 		}
 	}
-	var series []string
-	for name, v := range values {
-		series = append(series, fmt.Sprintf("  - series: '%s'\n    values: '%s'\n", name, strings.Join(v, " ")))
-	}
-	slices.Sort(series)
-	return strings.Join(series, "")
+	return values
 }
 
 func labelsOf(m *dto.Metric) string {

@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -197,68 +194,6 @@ func TestServersAndMethods(t *testing.T) {
 				"awsretry.refusals[{refusal}] awsretry.partition=one,awsretry.stop=max_attempts,http.request.method=" + tt.want + " = 1",
 			}, "awsretry.refusals")
 		})
-	}
-}
-
-// A metric has at most 2000 series, and its sum is right, however many servers,
-// partitions and statuses there are, and from several goroutines. A service that
-// fails after all that is seen under its name.
-func TestSeriesAreLimited(t *testing.T) {
-	const tenants, callers, hosts, statuses = 1500, 2, 1500, 900
-	rt, reader := instrumented(t, &awsretry.Transport{
-		Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
-			status, err := strconv.Atoi(req.Header.Get("Status"))
-			return httpfake.Response(req, status, http.NoBody), err
-		}), MaxAttempts: 1,
-	})
-	sendFor := func(status int, method, host, partition string) {
-		req := request(t, awsretry.WithPartition(context.Background(), partition), method, "http://"+host+"/")
-		req.Header.Set("Status", strconv.Itoa(status))
-		send(rt, req)
-	}
-	for i := range tenants {
-		sendFor(200, "GET", "db.example", fmt.Sprint("tenant ", i))
-		sendFor(503, "GET", "db.example", fmt.Sprint("tenant ", i))
-	}
-	for _, metric := range []string{"client.call.attempts", "client.call.errors", "awsretry.refusals"} {
-		lines := collected(t, reader, metric)
-		unnamed := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
-			return strings.Contains(line, "server.address=db.example")
-		})
-		if len(unnamed) > 0 || !strings.Contains(strings.Join(lines, "\n"), "partition=_OTHER") {
-			t.Errorf("%s: %d series, without a name %q", metric, len(lines), unnamed)
-		}
-	}
-	var wg sync.WaitGroup
-	for range callers {
-		wg.Go(func() {
-			for i := range hosts {
-				sendFor(200, "GET", fmt.Sprintf("h%d.example", i), "")
-			}
-			collected(t, reader, "client.", "awsretry.")
-		})
-	}
-	wg.Wait()
-	for i := range statuses {
-		sendFor(100+i, "PUT", "last.example", "")
-		sendFor(100+i, "POST", "last.example", "")
-	}
-	sum := 0
-	series := collected(t, reader, "client.call.attempts")
-	for _, line := range series {
-		n, err := strconv.Atoi(line[strings.LastIndex(line, " ")+1:])
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += n
-	}
-	if sum != 2*tenants+callers*hosts+2*statuses || len(series) > 2000 {
-		t.Errorf("%d attempts in %d series", sum, len(series))
-	}
-	sendFor(500, "GET", "new.example", "")
-	errors := strings.Join(collected(t, reader, "client.call.errors"), "\n")
-	if strings.Count(errors, "server.address=new.example") != 1 {
-		t.Errorf("the last failure is not in %s", errors)
 	}
 }
 

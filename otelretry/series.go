@@ -46,12 +46,12 @@ const (
 
 // A key identifies a series. Unlike its attributes, it is cheap to make.
 type key struct {
-	kind                 kind
-	scheme, host, method string
+	kind   kind
+	place  place
+	method string
 
-	partition string         // of an attempt or a refusal
-	class     awsretry.Class // of an attempt or a delay
-	stop      awsretry.Stop  // of a refusal or a call
+	class awsretry.Class // of an attempt or a delay
+	stop  awsretry.Stop  // of a refusal or a call
 
 	// Of an attempt.
 	retry     bool
@@ -59,22 +59,30 @@ type key struct {
 	errorType string // "" means that of the status
 }
 
+// A place is where requests go.
+type place struct {
+	scheme, host string
+	partition    string // of an attempt or a refusal
+}
+
+func (k kind) hasPartition() bool { return k == ofAttempts || k == ofRefusals }
+
 func newKey(kind kind, req *http.Request) key {
 	k := key{kind: kind, method: method(req.Method)}
 	if req.URL == nil {
 		return k
 	}
-	if k.host = req.URL.Host; len(k.host) > maxHost {
-		k.host = other
+	if k.place.host = req.URL.Host; len(k.place.host) > maxHost {
+		k.place.host = other
 	} else if s := req.URL.Scheme; s == "http" || s == "https" {
-		k.scheme = s
+		k.place.scheme = s
 	}
 	return k
 }
 
 func attemptKey(a *awsretry.Attempt) key {
 	k := newKey(ofAttempts, a.Request)
-	k.partition, k.class, k.retry = a.Partition, a.Class, a.Number > 1
+	k.place.partition, k.class, k.retry = a.Partition, a.Class, a.Number > 1
 	if a.Response != nil {
 		k.status = a.Response.StatusCode
 	} else {
@@ -85,7 +93,7 @@ func attemptKey(a *awsretry.Attempt) key {
 
 func refusalKey(a *awsretry.Attempt) key {
 	k := newKey(ofRefusals, a.Request)
-	k.partition, k.stop = a.Partition, a.Stop
+	k.place.partition, k.stop = a.Partition, a.Stop
 	return k
 }
 
@@ -134,14 +142,16 @@ func errorType(a *awsretry.Attempt) string {
 
 // attributes returns the attributes of the measurements of k.
 func (k *key) attributes() []attribute.KeyValue {
-	attrs := k.server()
+	attrs := k.place.server()
 	if k.method != "" {
 		attrs = append(attrs, semconv.HTTPRequestMethodKey.String(k.method))
 	}
-	if k.kind == ofAttempts || k.kind == ofRefusals {
-		attrs = append(attrs, partitionKey.String(utf8(k.partition)))
+	if k.kind.hasPartition() {
+		attrs = append(attrs, partitionKey.String(utf8(k.place.partition)))
 	}
-	if k.kind == ofAttempts || k.kind == ofDelays {
+	if k.class == otherClass {
+		attrs = append(attrs, classKey.String(other))
+	} else if k.kind == ofAttempts || k.kind == ofDelays {
 		attrs = append(attrs, classKey.String(k.class.String()))
 	}
 	if k.stop != "" {
@@ -166,9 +176,9 @@ func (k *key) attributes() []attribute.KeyValue {
 }
 
 // server returns server.address and server.port, as far as they are known.
-func (k *key) server() []attribute.KeyValue {
+func (p place) server() []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, 10)
-	server := url.URL{Host: k.host}
+	server := url.URL{Host: p.host}
 	switch name := server.Hostname(); name {
 	case "":
 	case other:
@@ -176,7 +186,7 @@ func (k *key) server() []attribute.KeyValue {
 	default:
 		attrs = append(attrs, semconv.ServerAddress(strings.ToLower(utf8(name))))
 	}
-	if port := portOf(&server, k.scheme); port > 0 {
+	if port := portOf(&server, p.scheme); port > 0 {
 		attrs = append(attrs, semconv.ServerPort(port))
 	}
 	return attrs
@@ -201,43 +211,52 @@ func portOf(server *url.URL, scheme string) int {
 }
 
 // maxSeries is the limit for a metric in OpenTelemetry's Metrics SDK
-// specification, "Cardinality limits". It includes the overflow. Hosts, methods,
+// specification, "Cardinality limits", without the overflow. Hosts, methods,
 // partitions and statuses may come from untrusted input.
-const maxSeries = 2000
+const maxSeries = 1999
 
-// rooms are how many sets of attributes a kind has as long as nothing is left
-// out, without the partition, without the method and status too, and without
-// the server: those of successes, and those of everything else. So an outage is
-// seen under the name of its server, however many sets there were before. With
-// the overflow they are at most maxSeries.
-var rooms = map[bool][4]int{
-	true:  {800, 1000, 1050, 1080},
-	false: {400, 700, 880, 910},
+// places are how many places have a name, with the partition and without. The
+// others share one.
+var places = [...]int{150, 200}
+
+// detailed is how many series of a kind may have details. The rest is for the
+// bare series of every place, so none of them is ever missing.
+var detailed = [kinds]int{
+	ofAttempts: maxSeries - 6*201, // a success, a failure and one of the caller's own; first attempts and retries
+	ofRefusals: maxSeries - 201,
+	ofCalls:    maxSeries - 2*201, // a success or not
+	ofDelays:   maxSeries - 201,
 }
 
-// without returns k as it is in one of the rooms.
-func (k key) without(room int) key {
-	if room > 0 && (k.kind == ofAttempts || k.kind == ofRefusals) {
-		k.partition = other
+// otherClass is the class of failures without details.
+const otherClass awsretry.Class = -1
+
+// bare returns k without its details. What remains is what alerts divide by each
+// other.
+func (k key) bare() key {
+	b := key{kind: k.kind, place: k.place, retry: k.retry}
+	if k.method != "" {
+		b.method = other
 	}
-	if room > 1 && k.method != "" {
-		k.method = other
+	switch {
+	case k.kind == ofRefusals || k.kind == ofCalls && k.stop != awsretry.StopSuccess:
+		b.stop = other
+	case k.kind == ofCalls:
+		b.stop = k.stop
+	case k.kind == ofDelays:
+		b.class = otherClass
+	case k.kind == ofAttempts && k.callersOwn():
+		b.class, b.errorType = awsretry.Permanent, other
+	case k.kind == ofAttempts && k.class != awsretry.Success:
+		b.class, b.errorType = otherClass, other
 	}
-	if room > 1 && k.status != 0 {
-		k.status, k.errorType = 0, other
-	}
-	if room > 2 {
-		k.scheme, k.host = "", other
-	}
-	return k
+	return b
 }
 
-// succeeded reports whether k counts what went well.
-func (k *key) succeeded() bool {
-	if k.kind == ofRefusals || k.kind == ofCalls {
-		return k.stop == awsretry.StopSuccess
-	}
-	return k.class == awsretry.Success
+// callersOwn reports whether the failure of an attempt is its caller's own:
+// canceled, or a request that the service does not accept.
+func (k *key) callersOwn() bool {
+	return k.class == awsretry.Permanent && (k.errorType == "canceled" || k.status > 0 && k.status < 500)
 }
 
 // A series is a set of attributes as options of a measurement. It is made once,
@@ -252,32 +271,26 @@ func newSeries(attrs ...attribute.KeyValue) *series {
 	return &series{[]metric.AddOption{set}, []metric.RecordOption{set}}
 }
 
-// A seriesTable holds the series of all measurements so far, as many as there is
-// room for.
+// A seriesTable holds the series of all measurements so far.
 type seriesTable struct {
-	always   []attribute.KeyValue // the user's
-	overflow *series              // for measurements beyond all rooms
+	always []attribute.KeyValue // the user's
 
-	mu      sync.RWMutex // guards the fields below
-	known   map[key]*series
-	used    [kinds]map[bool]int // sets in the rooms, by succeeded
-	servers map[string][]attribute.KeyValue
-	limits  map[string]bool // the names of limits that gauges show
+	mu       sync.RWMutex // guards the fields below
+	known    map[key]*series
+	detailed [kinds]int              // series with details
+	named    map[bool]map[place]bool // places with a name, by whether they have a partition
+	servers  map[string][]attribute.KeyValue
+	limits   map[string]bool // the names of limits that gauges show
 }
 
 func newSeriesTable(always []attribute.KeyValue) *seriesTable {
-	always = slices.Clone(always)
-	t := &seriesTable{
-		always:   always,
-		overflow: newSeries(append([]attribute.KeyValue{attribute.Bool("otel.metric.overflow", true)}, always...)...),
-		known:    make(map[key]*series),
-		servers:  make(map[string][]attribute.KeyValue),
-		limits:   make(map[string]bool),
+	return &seriesTable{
+		always:  slices.Clone(always),
+		known:   make(map[key]*series),
+		named:   map[bool]map[place]bool{true: {}, false: {}},
+		servers: make(map[string][]attribute.KeyValue),
+		limits:  make(map[string]bool),
 	}
-	for kind := range t.used {
-		t.used[kind] = make(map[bool]int)
-	}
-	return t
 }
 
 func (t *seriesTable) of(k key) *series {
@@ -295,40 +308,57 @@ func (t *seriesTable) add(k key) *series {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if k.kind == ofAttempts {
-		t.meet(k)
+		t.meet(k.place)
 	}
-	succeeded := k.succeeded()
-	for room, limit := range rooms[succeeded] {
-		folded := k.without(room)
-		if s := t.known[folded]; s != nil {
-			return s
-		}
-		if t.used[k.kind][succeeded] < limit {
-			return t.make(folded, succeeded)
-		}
+	k.place = t.name(k.place, k.kind.hasPartition())
+	s, bare := t.known[k], k.bare()
+	switch {
+	case s != nil:
+		return s
+	case k == bare:
+	case t.detailed[k.kind] < detailed[k.kind]:
+		t.detailed[k.kind]++
+	case t.known[bare] != nil:
+		return t.known[bare]
+	default:
+		k = bare
 	}
-	return t.overflow
+	s = newSeries(append(k.attributes(), t.always...)...)
+	t.known[k] = s
+	return s
 }
 
-func (t *seriesTable) make(k key, succeeded bool) *series {
-	// So that the URL is not kept in memory.
-	k.scheme, k.host, k.partition = strings.Clone(k.scheme), strings.Clone(k.host), strings.Clone(k.partition)
-	s := newSeries(append(k.attributes(), t.always...)...)
-	t.known[k] = s
-	t.used[k.kind][succeeded]++
-	return s
+// name returns p, or what it is called because the names are used up. That
+// depends on nothing that a series counts: otherwise the successes of a server
+// could be without its name, and its failures with it.
+func (t *seriesTable) name(p place, hasPartition bool) place {
+	named := t.named[hasPartition]
+	for _, most := range places {
+		switch {
+		case named[p]:
+			return p
+		case len(named) < most: // with strings of its own, so that the URL is not kept in memory
+			p = place{strings.Clone(p.scheme), strings.Clone(p.host), strings.Clone(p.partition)}
+			named[p] = true
+			return p
+		case hasPartition:
+			p.partition = other
+		}
+	}
+	p.scheme, p.host = "", other
+	return p
 }
 
 // meet notes the server of a partition, for its gauges. A partition with two
 // servers has none.
-func (t *seriesTable) meet(k key) {
-	server := k.server()
-	known, met := t.servers[k.partition]
+func (t *seriesTable) meet(p place) {
+	server := p.server()
+	known, met := t.servers[p.partition]
 	switch {
 	case met && !slices.Equal(known, server):
-		t.servers[k.partition] = nil
+		t.servers[p.partition] = nil
 	case !met && len(t.servers) < maxSeries:
-		t.servers[strings.Clone(k.partition)] = server
+		t.servers[strings.Clone(p.partition)] = server
 	}
 }
 

@@ -217,6 +217,9 @@ func TestNoSecrets(t *testing.T) {
 	if op := (*net.OpError)(nil); !errors.As(err, &op) {
 		t.Errorf("%v has no *net.OpError", err)
 	}
+	if got := textOf(errors.New("a\x1b[2J\u202eb\u2028c é")); got != "a [2J b c é" {
+		t.Errorf("%q has a control character", got)
+	}
 }
 
 // Idle connections stay open when a request is given up.

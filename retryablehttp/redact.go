@@ -30,7 +30,7 @@ func textOf(err error) string {
 		text = strings.ReplaceAll(text, failed.URL, shown)
 	}
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) { // what a server sent
+		if unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp) { // what a server sent
 			return ' '
 		}
 		return r

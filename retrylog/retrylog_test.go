@@ -2,6 +2,7 @@ package retrylog_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -139,6 +140,8 @@ func TestOmitPaths(t *testing.T) {
 		Asked: 90 * time.Second, Stop: awsretry.StopRetryAfter, Partition: "api.example"})
 	observe(awsretry.Attempt{Request: req, Number: 3, Class: awsretry.Transient, Err: broken, Stop: awsretry.StopMaxAttempts})
 	observe(awsretry.Attempt{Request: req, Number: 1, Class: awsretry.Transient, Response: resp, BodyErr: broken, Stop: awsretry.StopBody})
+	long := errors.New("\u202e" + strings.Repeat("x", 1<<20))
+	observe(awsretry.Attempt{Request: req, Number: 1, Class: awsretry.Transient, Err: long, Stop: awsretry.StopMaxAttempts})
 	for _, part := range []string{`"url":"https://api.example"`, `"partition":"api.example"`, `"request_id":"r-1`,
 		`"outer_retry":"2","attempt":3,"max_attempts":3`, `"retry_after_ms":90000`, `"error":"Post \"https://api.example\": EOF`,
 		`"body_error":"Post \"https://api.example\": EOF"`} {
@@ -146,7 +149,8 @@ func TestOmitPaths(t *testing.T) {
 			t.Errorf("without %s:\n%s", part, &out)
 		}
 	}
-	if strings.Contains(out.String(), "SECRET") || strings.Count(out.String(), "\n") != 3 {
+	if strings.Contains(out.String(), "SECRET") || strings.Contains(out.String(), "\u202e") ||
+		strings.Count(out.String(), "\n") != 4 || out.Len() > 6<<10 {
 		t.Error(out.String())
 	}
 }

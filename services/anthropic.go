@@ -13,7 +13,7 @@ var Anthropic = Service{
 	Policy:   obeying("X-Should-Retry", anthropicPolicy),
 	Limits:   awsretry.ReadLimits,
 	Cost:     anthropicCost,
-	Peek:     peekAtStream(anthropicEvent),
+	Peek:     wholeJSON(peekAtStream(anthropicEvent)),
 	harmless: posts("/v1/messages", "/v1/messages/count_tokens", "/v1/complete"),
 }
 

@@ -72,7 +72,7 @@ func others() []func(*awsretry.Transport) {
 		func(tr *awsretry.Transport) { tr.MaxRetryAfter = time.Second },
 		func(tr *awsretry.Transport) { tr.Partition = func(*http.Request) string { return "mine" } },
 		func(tr *awsretry.Transport) { tr.IdempotencyKey = awsretry.RandomKey },
-		func(tr *awsretry.Transport) { tr.Peek = errorsOnly },
+		func(tr *awsretry.Transport) { tr.Peek = awsretry.WholeDocuments },
 		func(tr *awsretry.Transport) {
 			tr.RetryAfter = func(*http.Response, []byte) (time.Duration, bool) { return 3 * time.Second, true }
 		},

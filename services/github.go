@@ -33,7 +33,7 @@ var GitHub = Service{
 	ShareRetryAfter: true,
 	Limits:          awsretry.ReadLimits,
 	Partition:       githubPartition,
-	Peek:            githubPeek,
+	Peek:            wholeJSON(githubPeek),
 	lengthen:        lengthenSecondary,
 }
 
@@ -122,7 +122,7 @@ func lengthenSecondary(next retryAfter) retryAfter {
 			return wait, ok
 		}
 		if !ok {
-			wait, _ = awsproto.RetryAfter(resp.Header, time.Now())
+			wait = awsproto.RetryAfter(resp.Header, time.Now())
 		}
 		return trips.wait(host(resp.Request)+token(resp.Request), wait, time.Now()), true
 	}

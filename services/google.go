@@ -16,7 +16,7 @@ import (
 var Google = Service{
 	Policy:     googlePolicy,
 	RetryAfter: googleDelay,
-	Peek:       errorsOnly,
+	Peek:       awsretry.WholeDocuments, // a stream may be JSON without a length,
 	harmless:   posts(":generateContent", ":streamGenerateContent", ":countTokens", ":embedContent", ":batchEmbedContents"),
 }
 

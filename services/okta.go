@@ -16,6 +16,7 @@ var Okta = Service{
 	RetryAfter: oktaDelay,
 	Limits:     awsretry.ReadLimits,
 	Partition:  oktaPartition,
+	Peek:       wholeJSON(nil),
 }
 
 func oktaDelay(resp *http.Response, _ []byte) (time.Duration, bool) {

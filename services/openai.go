@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"example.com/awsretry"
 )
@@ -17,23 +16,21 @@ import (
 // content, the request is retried. Each model has its own limits: give it a
 // partition with [awsretry.WithPartition].
 var OpenAI = Service{
-	Policy:     openaiPolicy,
-	RetryAfter: openaiDelay,
-	Limits:     awsretry.ReadLimits,
-	Cost:       openaiCost,
-	Peek:       peekAtStream(openaiEvent),
-	harmless:   posts("/completions", "/responses", "/embeddings", "/moderations"),
+	Policy:   openaiPolicy,
+	Limits:   awsretry.ReadLimits,
+	Cost:     openaiCost,
+	Peek:     wholeJSON(peekAtStream(openaiEvent)),
+	harmless: posts("/completions", "/responses", "/embeddings", "/moderations"),
 }
 
 // AzureOpenAI is OpenAI in Azure AI Foundry ("Quotas and limits" and "REST API
 // reference", 2025-08). Each deployment has its own limits and its own partition.
 var AzureOpenAI = Service{
-	Policy:     OpenAI.Policy,
-	RetryAfter: OpenAI.RetryAfter,
-	Limits:     OpenAI.Limits,
-	Partition:  azurePartition,
-	Peek:       OpenAI.Peek,
-	harmless:   OpenAI.harmless,
+	Policy:    OpenAI.Policy,
+	Limits:    OpenAI.Limits,
+	Partition: azurePartition,
+	Peek:      OpenAI.Peek,
+	harmless:  OpenAI.harmless,
 }
 
 // An openaiError is the error in a response or in an event.
@@ -109,10 +106,6 @@ func openaiClass(a *awsretry.Attempt) awsretry.Class {
 		}
 	}
 	return class
-}
-
-func openaiDelay(resp *http.Response, _ []byte) (time.Duration, bool) {
-	return milliseconds(resp.Header, "Retry-After-Ms", "X-Ms-Retry-After-Ms")
 }
 
 // openaiEvent classifies an event of Chat Completions or of the Responses API.

@@ -15,11 +15,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"math"
 	"net/http"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -43,8 +41,9 @@ type Service struct {
 	Partition       func(*http.Request) string
 	IdempotencyKey  func(*http.Request) string
 
-	// Peek reads the beginning of a 2xx response. Without a Peek, Policy does not see
-	// the bodies of errors either.
+	// Peek reads the beginning of a 2xx response, as Transport.Peek. Without a Peek,
+	// Policy does not see the bodies of errors either. The services of this package
+	// read JSON of up to 64 KiB whole, see [awsretry.WholeDocuments].
 	Peek func(resp *http.Response, body []byte) (more bool)
 
 	// lengthen returns the RetryAfter of one Transport, which may remember earlier
@@ -128,10 +127,18 @@ func posts(ends ...string) func(*http.Request) bool {
 	}
 }
 
-// errorsOnly is a Peek for policies that need only the bodies of errors.
-func errorsOnly(*http.Response, []byte) (more bool) { return false }
+// wholeJSON returns a Peek that reads a document of JSON whole, up to 64 KiB, so that
+// one that breaks off is a failed attempt. Of other responses, it reads what peek
+// asks for. It is for services whose streams are not JSON: the documents may have no
+// known length, as when net/http has decompressed them.
+func wholeJSON(peek func(*http.Response, []byte) bool) func(*http.Response, []byte) bool {
+	return func(resp *http.Response, body []byte) (more bool) {
+		return isType(resp, "application/json") && len(body) < longestError || peek != nil && peek(resp, body)
+	}
+}
 
-// longestError limits how much is read of a 2xx response that contains an error.
+// longestError limits how much is read of a 2xx response that contains an error or
+// that may break off.
 const longestError = 64 << 10
 
 // unfinished reports whether a body may begin with one of the given texts, ignoring
@@ -161,18 +168,6 @@ func untilReset(resp *http.Response) (wait time.Duration, ok bool) {
 		}
 	}
 	return wait, ok
-}
-
-// milliseconds returns the duration in the first of the named headers that is
-// a valid number of milliseconds.
-func milliseconds(h http.Header, names ...string) (time.Duration, bool) {
-	for _, name := range names {
-		ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get(name)), 64)
-		if err == nil && ms >= 0 && ms < float64(math.MaxInt64/time.Millisecond) {
-			return time.Duration(ms * float64(time.Millisecond)), true
-		}
-	}
-	return 0, false
 }
 
 // obeying returns a policy that follows a header with which the service allows or

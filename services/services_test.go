@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -124,6 +125,39 @@ func TestPeekIsBounded(t *testing.T) {
 		resp := httpfake.Response(req, 200, http.NoBody)
 		if more := tt.service.Peek(resp, []byte(tt.body)); more != tt.more {
 			t.Errorf("%s: more is %v", tt.name, more)
+		}
+	}
+}
+
+// A small document that breaks off is requested again. Google and Kubernetes stream
+// JSON without a length, which is returned at once.
+func TestBrokenDocuments(t *testing.T) {
+	const text = `{"object":"list","data":[]}`
+	for _, s := range all {
+		for length, want := range map[int64]int{int64(len(text)): 2, -1: 2, longestError + 1: 2} {
+			if streams := s.name == "Google" || s.name == "Kubernetes"; streams && length != int64(len(text)) {
+				want = 1
+			}
+			synctest.Test(t, func(t *testing.T) {
+				sent := 0
+				tr := &awsretry.Transport{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+					var r io.Reader = strings.NewReader(text)
+					if sent++; sent == 1 {
+						r = io.MultiReader(strings.NewReader(text[:9]), iotest.ErrReader(io.ErrUnexpectedEOF))
+					}
+					resp := httpfake.Response(req, 200, io.NopCloser(r), "Content-Type", "application/json")
+					resp.ContentLength = length
+					return resp, nil
+				})}
+				s.service.Apply(tr)
+				resp, err := tr.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil))
+				if err != nil || sent != want {
+					t.Fatalf("%s, length %d: sent %d times, want %d; %v", s.name, length, sent, want, err)
+				}
+				if body, err := io.ReadAll(resp.Body); want == 2 && (string(body) != text || err != nil) {
+					t.Errorf("%s: read %q, %v", s.name, body, err)
+				}
+			})
 		}
 	}
 }

@@ -17,7 +17,7 @@ var Shopify = Service{
 	Policy:     shopifyPolicy,
 	RetryAfter: shopifyDelay,
 	Limits:     awsretry.ReadLimits,
-	Peek:       shopifyPeek,
+	Peek:       wholeJSON(shopifyPeek),
 }
 
 type shopifyAnswer struct {

@@ -16,7 +16,7 @@ import (
 var Slack = Service{
 	Policy:    slackPolicy,
 	Partition: slackPartition,
-	Peek:      slackPeek,
+	Peek:      wholeJSON(slackPeek),
 	harmless:  slackReads,
 }
 

@@ -38,20 +38,22 @@ const longestPreamble = 256 << 10
 // or failure.
 func peekAtStream(read eventReader) func(*http.Response, []byte) bool {
 	return func(resp *http.Response, body []byte) (more bool) {
-		return isStream(resp) && len(body) < longestPreamble && firstEvent(body, read).kind == isPreamble
+		return isType(resp, eventStream) && len(body) < longestPreamble && firstEvent(body, read).kind == isPreamble
 	}
 }
 
-// isStream reports whether a response is an event stream.
-func isStream(resp *http.Response) bool {
+const eventStream = "text/event-stream"
+
+// isType reports whether a response has that media type.
+func isType(resp *http.Response, want string) bool {
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	return err == nil && kind == "text/event-stream"
+	return err == nil && kind == want
 }
 
 // firstFailure returns the class of the failure with which an event stream begins,
 // or Success if there is none.
 func firstFailure(a *awsretry.Attempt, read eventReader) awsretry.Class {
-	if !isStream(a.Response) {
+	if !isType(a.Response, eventStream) {
 		return awsretry.Success
 	}
 	return firstEvent(a.Body, read).class

@@ -8,4 +8,5 @@ import "example.com/awsretry"
 var Stripe = Service{
 	Policy:         obeying("Stripe-Should-Retry", awsretry.DefaultPolicy),
 	IdempotencyKey: awsretry.RandomKey,
+	Peek:           wholeJSON(nil),
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -92,11 +93,12 @@ func newFleet(s scenario.Scenario, m maker, g grid, base http.RoundTripper, reco
 		Method: http.MethodGet, URL: &url.URL{Scheme: "http", Host: host, Path: "/"},
 		Host: host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
 	}
+	attemptTimeout := cmp.Or(m.attemptTimeout, time.Duration(s.Clients.AttemptTimeout))
 	for i, begins := range s.Begins() {
 		first := 1 + i*perClient(s)
 		arrivals := first + s.Clients.Callers
 		starting := arrivalOwners(s)
-		below := link{base, time.Duration(s.Clients.AttemptTimeout), g, random(s.Seed, uint64(i), forJitter), arrivals}
+		below := link{base, attemptTimeout, g, random(s.Seed, uint64(i), forJitter), arrivals}
 		f.clients = append(f.clients, &client{
 			number:    i,
 			transport: m.make(below),

@@ -48,6 +48,8 @@ type maker struct {
 	make     func(link) http.RoundTripper
 	shared   *sharedStore // of all clients; nil: they do not share
 	end      func()       // stops what the RoundTrippers run, in virtual time; nil: nothing
+
+	attemptTimeout time.Duration // 0: that of the clients
 }
 
 // A link is what a maker builds one client's RoundTripper on.

@@ -63,6 +63,23 @@ func TestForeignContext(t *testing.T) {
 	}
 }
 
+// The time-out of a setting takes the place of the clients'.
+func TestAttemptTimeout(t *testing.T) {
+	for _, use := range []string{scenario.UseStandard, scenario.UseNaive, scenario.UseLegacy, scenario.UseFleet} {
+		s := tiny(
+			scenario.Setting{Use: use}, scenario.Setting{Use: use, Name: "shorter", AttemptTimeout: seconds(0.1)},
+			scenario.Setting{Use: use, Name: "longer", AttemptTimeout: seconds(60)},
+		)
+		s.Clients.Timeout, s.Clients.AttemptTimeout = seconds(2), seconds(1.9)
+		s.Events = []scenario.Event{{Kind: scenario.Outage, How: scenario.OutageHang, To: seconds(9)}}
+		of := mustRun(t, s).Outcomes
+		if of[0].Attempts*3/2 > of[1].Attempts || of[2].Attempts >= of[0].Attempts {
+			t.Errorf("%s: %d attempts, with a shorter time-out %d, with a longer one %d",
+				use, of[0].Attempts, of[1].Attempts, of[2].Attempts)
+		}
+	}
+}
+
 func TestProfileAndPolicyFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

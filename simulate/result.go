@@ -19,6 +19,15 @@ type Result struct {
 	Resolution Span `json:"resolution_ms"`
 }
 
+// MarshalJSON implements json.Marshaler. It adds the warnings.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type plain Result
+	return json.Marshal(struct {
+		Warnings []string `json:"warnings"`
+		plain
+	}{r.Warnings(), plain(r)})
+}
+
 // A Span is a duration in a result. In JSON it is in milliseconds.
 type Span time.Duration
 

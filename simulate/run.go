@@ -55,6 +55,7 @@ func Run(ctx context.Context, s scenario.Scenario, o Options) (*Result, error) {
 		if makers[i], err = newMaker(setting, o.Getenv); err != nil {
 			return nil, fmt.Errorf("simulate: setting %.60q: %w", setting.Label(), err)
 		}
+		makers[i].attemptTimeout = time.Duration(setting.AttemptTimeout)
 	}
 
 	var simulated atomic.Int64 // seconds, of all settings together

@@ -58,7 +58,7 @@ func restless() []scenario.Scenario {
 		Clients: scenario.Clients{Count: 3, Callers: 12, Think: ms(500), Timeout: seconds(5)}, Service: service,
 		Events: []scenario.Event{
 			{Kind: scenario.Throttling, From: seconds(3), To: seconds(10),
-				Throttle: &scenario.Throttle{Rate: 10, PerClient: true}},
+				Throttle: &scenario.Throttle{Rate: 10, InFlight: 8, Ban: ms(300), PerClient: true}},
 			{Kind: scenario.SlowLatency, Factor: 4, From: seconds(5), To: seconds(12)},
 			{Kind: scenario.CapacityStep, Capacity: 30, From: seconds(8)},
 			{Kind: scenario.Herd, From: seconds(4), Calls: 5, To: seconds(6)},
@@ -75,7 +75,7 @@ func restless() []scenario.Scenario {
 			{Kind: scenario.Errors, From: seconds(8), Share: 0.1},
 		},
 		Settings: []scenario.Setting{
-			{Use: scenario.UseStandard, Resume: true, ShareRetryAfter: true},
+			{Use: scenario.UseStandard, Resume: true, ShareRetryAfter: true, AttemptTimeout: ms(333)},
 			{Use: scenario.UseRevision2026, Resume: true, ShareRetryAfter: true, NoSpread: true},
 			{Use: scenario.UseAdaptive, Resume: true, ShareRetryAfter: true, Quota: scenario.QuotaNone},
 			{Use: scenario.UseAdaptive, ShareRetryAfter: true, NoSpread: true},

@@ -16,6 +16,7 @@ type segment struct {
 	capacity float64 // requests per second
 	share    float64 // of errors
 	factor   float64 // of the latency
+	latency  float64 // its mean without the factor, in nanoseconds
 	throttle *scenario.Throttle
 	// throttled is the share that the throttle refuses at random.
 	throttled float64
@@ -49,7 +50,7 @@ func newScript(s scenario.Scenario) script {
 }
 
 func segmentAt(s scenario.Scenario, from time.Duration) segment {
-	g := segment{from: from, capacity: s.Service.Capacity, factor: 1}
+	g := segment{from: from, capacity: s.Service.Capacity, factor: 1, latency: s.Service.Latency.Mean()}
 	g.refuse(s.Service.Throttle)
 	g.change(s.OverTime)
 	for _, e := range s.Events {
@@ -137,8 +138,13 @@ func (g segment) serves() float64 {
 		return 0
 	}
 	can := g.capacity
-	if g.throttle != nil && g.throttle.Rate > 0 && !g.throttle.PerClient {
-		can = min(can, g.throttle.Rate)
+	if t := g.throttle; t != nil && !t.PerClient {
+		if t.Rate > 0 {
+			can = min(can, t.Rate)
+		}
+		if took := g.latency * g.factor; t.InFlight > 0 && took > 0 { // Little's law
+			can = min(can, float64(t.InFlight)*1e9/took)
+		}
 	}
 	return can * (1 - g.share)
 }

@@ -178,7 +178,11 @@ func (v *service) decide(now time.Duration, c *call) fate {
 	if done != never {
 		done += span(float64(v.sample(c)) * g.factor)
 	}
-	if from, how := v.script.outageAfter(v.at); done > from {
+	from, how := v.script.outageAfter(v.at)
+	if g.throttle != nil && g.throttle.InFlight > 0 {
+		v.bucket(g.throttle, c).occupy(min(done, from))
+	}
+	if done > from {
 		return failure(how, from+v.network)
 	}
 	status := http.StatusOK
@@ -243,11 +247,17 @@ func (v *service) sample(c *call) time.Duration {
 // admits reports whether the segment's throttle admits the call's attempt, and
 // takes the attempt's token. It requires that v.mu is locked.
 func (v *service) admits(g segment, c *call, now time.Duration) bool {
-	if g.throttled > 0 && unit(random(c.id, uint64(c.attempts), forThrottle)) < g.throttled {
+	t, b := g.throttle, v.bucket(g.throttle, c)
+	switch {
+	case now < b.banned:
+		return false
+	case g.throttled > 0 && unit(random(c.id, uint64(c.attempts), forThrottle)) < g.throttled,
+		t.InFlight > 0 && b.working(now) >= t.InFlight,
+		t.Rate > 0 && !b.take(now):
+		b.banned = now + time.Duration(t.Ban)
 		return false
 	}
-	t := g.throttle
-	return t.Rate == 0 || v.bucket(t, c).take(now)
+	return true
 }
 
 // bucket returns the throttle's bucket for the call. It requires that v.mu is

@@ -39,10 +39,10 @@ func TestService(t *testing.T) {
 			Capacity: 10, Queue: 2, Latency: scenario.Latency{Median: ms(500)}, Network: scenario.Duration(time.Nanosecond),
 		},
 	}
-	with := func(from, to float64, e scenario.Event) scenario.Scenario {
+	with := func(from, to float64, e scenario.Event, always ...scenario.Event) scenario.Scenario {
 		s := base
 		e.From, e.To = seconds(from), seconds(to)
-		s.Events = []scenario.Event{e}
+		s.Events = append(always, e)
 		return s
 	}
 	costly := base
@@ -98,6 +98,27 @@ func TestService(t *testing.T) {
 			"a throttle for each client",
 			with(1, 0, scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, PerClient: true}}),
 			[]float64{1, 1.1, 1.2, 1.3, 2.05}, []float64{1.6, 1.7, 1.2, 1.3, 2.65}, []int{200, 200, 429, 429, 200},
+		},
+		{
+			"at most two in flight",
+			with(0, 0, scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{InFlight: 2}}),
+			[]float64{0, 0.1, 0.2, 0.65}, []float64{0.6, 0.7, 0.2, 1.25}, []int{200, 200, 429, 200},
+		}, {
+			"one in flight for each client",
+			with(0, 0, scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{InFlight: 1, PerClient: true}}),
+			[]float64{0, 0.1, 0.2, 0.3, 0.65}, []float64{0.6, 0.7, 0.2, 0.3, 1.25}, []int{200, 200, 429, 429, 200},
+		}, {
+			"an outage ends what is in flight",
+			with(0.3, 0.4, scenario.Event{Kind: scenario.Outage}, scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{InFlight: 1}}),
+			[]float64{0, 0.2, 0.45}, []float64{0.3, 0.2, 1.05}, []int{503, 429, 200},
+		}, {
+			"a ban, which its refusals do not prolong",
+			with(0, 0, scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, Ban: seconds(2)}}),
+			[]float64{0, 0.5, 1.6, 2.4, 2.6}, []float64{0.6, 0.5, 1.6, 2.4, 3.2}, []int{200, 429, 429, 429, 200},
+		}, {
+			"a ban of one client",
+			with(0, 0, scenario.Event{Kind: scenario.Throttling, Throttle: &scenario.Throttle{Rate: 1, Ban: seconds(2), PerClient: true}}),
+			[]float64{0, 0.1, 0.5, 1.2, 1.6}, []float64{0.6, 0.7, 0.5, 1.8, 1.6}, []int{200, 200, 429, 200, 429},
 		},
 		{ // busy to 0.1, with the first two refusals to 0.2, with the third to 0.25
 			"refusing takes capacity", costly,
@@ -180,6 +201,10 @@ func TestServes(t *testing.T) {
 		if got := Serves(s, seconds(tt.from), seconds(tt.to)); math.Abs(got-tt.want) > 1e-6 {
 			t.Errorf("from %v s to %v s: got %v, want %v", tt.from, tt.to, got, tt.want)
 		}
+	}
+	s.Service.Throttle, s.Service.Latency.Median = &scenario.Throttle{InFlight: 20}, ms(50)
+	if got := Serves(s, 0, seconds(10)); math.Abs(got-4000) > 1e-6 {
+		t.Errorf("20 in flight, for 50 ms each: got %v, want 4000", got)
 	}
 	s.Service.Throttle = &scenario.Throttle{Share: 0.5} // callers may ask again
 	if got := Serves(s, 0, seconds(10)); math.Abs(got-10_000) > 1e-6 {

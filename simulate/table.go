@@ -63,7 +63,8 @@ func (r *Result) Columns() []Column {
 }
 
 // Warnings say which settings' figures depend on calls that did not end.
-func (r *Result) Warnings() (warnings []string) {
+func (r *Result) Warnings() []string {
+	warnings := []string{}
 	for _, o := range r.Outcomes {
 		if o.UnfinishedShare() > mostUnfinished {
 			warnings = append(warnings, fmt.Sprintf("%s: %s of the calls had not ended when the run did (drain lets them); "+
@@ -165,6 +166,10 @@ func recoveryText(o Outcome) string {
 
 // Figures returns the outcome's most telling numbers in a line.
 func (o Outcome) Figures() string {
-	return fmt.Sprintf("%.2f attempts per call, %s failed, p99 %s",
-		o.Amplification, format.Percent(o.FailedShare), format.Latency(time.Duration(o.P99)))
+	least := ""
+	if o.UnfinishedShare() > mostUnfinished {
+		least = "at least "
+	}
+	return fmt.Sprintf("%.2f attempts per call, %s failed, p99 %s%s",
+		o.Amplification, format.Percent(o.FailedShare), least, format.Latency(time.Duration(o.P99)))
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -12,6 +13,16 @@ func TestUnfinishedCalls(t *testing.T) {
 		var out strings.Builder
 		if err := r.WriteTable(&out, 0); err != nil {
 			t.Fatal(err)
+		}
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(text), `{"warnings":["adaptive: 50.0% of the calls`); got != want {
+			t.Errorf("%d unfinished: %s", unfinished, text)
+		}
+		if got := strings.Contains(r.Outcomes[0].Figures(), "p99 at least "); got != want {
+			t.Errorf("%d unfinished: %s", unfinished, r.Outcomes[0].Figures())
 		}
 		if got := strings.Contains(out.String(), "unfin-"); got != want {
 			t.Errorf("%d unfinished:\n%s", unfinished, out.String())

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,12 +14,29 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// A throttleBucket is a token bucket, or a window. It is full at first.
+// A throttleBucket is a token bucket, or a window. It is full at first. It also
+// has what else a throttle knows of its callers.
 type throttleBucket struct {
 	rate, burst float64
 	window      time.Duration // 0: tokens are refilled one by one
 	tokens      float64
 	at          time.Duration
+
+	ends   []time.Duration // of the requests in flight, in order
+	banned time.Duration   // until when all requests are refused
+}
+
+// working returns how many requests are in flight.
+func (b *throttleBucket) working(now time.Duration) int {
+	over, _ := slices.BinarySearch(b.ends, now+1)
+	b.ends = b.ends[over:]
+	return len(b.ends)
+}
+
+// occupy adds a request that is in flight until end.
+func (b *throttleBucket) occupy(end time.Duration) {
+	i, _ := slices.BinarySearch(b.ends, end)
+	b.ends = slices.Insert(b.ends, i, end)
 }
 
 func (b *throttleBucket) take(now time.Duration) bool {

@@ -39,7 +39,7 @@ func TestInChromium(t *testing.T) {
 		scene(t, func(page *Page) { answer.Store(get(t, page, url)) })
 		b.Command(nil, "Page.navigate", chromium.Values{"url": server.URL + url})
 		chromium.Eventually(t, "the page is there", func() bool {
-			return b.Holds(`document.readyState === "complete" && document.querySelectorAll("article").length === 4`)
+			return b.Holds(`document.readyState === "complete" && document.querySelectorAll("article").length === 5`)
 		})
 	}
 	b.Window(1000, 800)
@@ -63,6 +63,9 @@ func TestInChromium(t *testing.T) {
 		fits(t)
 		if got := chromium.Eval[string](b, background); got != "rgb(244, 245, 247)" {
 			t.Error("the style is not applied:", got)
+		}
+		if got := chromium.Eval[string](b, `getComputedStyle(document.querySelector("article")).borderLeftColor`); got != "rgb(176, 0, 32)" {
+			t.Error("the edge of the service of which all fails is", got)
 		}
 	})
 	t.Run("chart", func(t *testing.T) {

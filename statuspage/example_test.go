@@ -45,16 +45,16 @@ func Example() {
 }
 
 // One page for several Transports, and a log beside it.
-func ExampleNew() {
+func ExamplePage_Add() {
 	orders, payments := &awsretry.Transport{}, &awsretry.Transport{AttemptTimeout: 2 * time.Second}
-	page := statuspage.New(orders, payments)
-	log := awsretry.LogTo(nil)
-	for _, t := range []*awsretry.Transport{orders, payments} {
+	page, log := statuspage.New(), awsretry.LogTo(nil)
+	for name, t := range map[string]*awsretry.Transport{"orders": orders, "payments": payments} {
+		page.Add(name, t)
 		t.Observe = func(a awsretry.Attempt) { page.Observe(a); log(a) }
 	}
 
 	w := httptest.NewRecorder()
 	page.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	fmt.Println(w.Code, strings.Contains(w.Body.String(), "Transport 2"))
+	fmt.Println(w.Code, strings.Contains(w.Body.String(), "payments"))
 	// Output: 200 true
 }

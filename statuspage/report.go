@@ -3,6 +3,7 @@ package statuspage
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ type report struct {
 }
 
 type transport struct {
+	Name       string      `json:"name"`
 	Error      string      `json:"error,omitempty"` // of Validate
 	Mode       string      `json:"mode"`
 	Settings   []setting   `json:"settings"` // that are not the default
@@ -95,9 +97,13 @@ func newReport(p *Page, now time.Time) *report {
 	r := &report{Time: now.UTC(), Transports: []transport{}, Others: []partition{}}
 	records := p.records()
 	kept := make(map[string]bool)
-	for _, t := range p.transports {
+	for i, t := range p.transports {
 		shown := transport{
+			Name: clean(p.names[i], maxText),
 			Mode: clean(string(cmp.Or(t.Mode, awsretry.Standard)), maxText), Settings: settingsOf(t), Partitions: []partition{},
+		}
+		if shown.Name == "" && len(p.transports) > 1 {
+			shown.Name = fmt.Sprint("Transport ", i+1)
 		}
 		if err := t.Validate(); err != nil {
 			shown.Error = clean(redact.Error(err), 4*maxText)
@@ -120,25 +126,37 @@ func newReport(p *Page, now time.Time) *report {
 	return r
 }
 
-// inOrder puts those partitions first whose requests wait or were refused,
-// and the others after them, both by their names.
+// inOrder sorts partitions: the failing ones, the troubled ones, and the others,
+// each by their names.
 func inOrder(partitions []partition) {
 	slices.SortFunc(partitions, func(a, b partition) int {
-		if a.Troubled() != b.Troubled() {
-			if a.Troubled() {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.Name, b.Name)
+		return cmp.Or(worse(a, b), cmp.Compare(a.Name, b.Name))
 	})
 }
 
-// Troubled reports whether requests wait, or were refused in the last
-// minute.
-func (p partition) Troubled() bool {
+// worse compares the troubles of two partitions. The worse one is less.
+func worse(a, b partition) int {
+	rank := []string{failing, troubled, calm}
+	return slices.Index(rank, a.Trouble()) - slices.Index(rank, b.Trouble())
+}
+
+// The troubles of a partition, which are classes of the page's style.
+const (
+	calm     = ""
+	troubled = "troubled" // requests wait, or were refused in the last minute
+	failing  = "failing"  // all attempts of the last minute failed
+)
+
+// Trouble returns the worst of its troubles.
+func (p partition) Trouble() string {
 	s := p.State
-	return p.Minute.Refused > 0 || s != nil && (s.SendRate != nil || s.Waiting > 0 || s.RetryAfter > 0)
+	switch {
+	case p.Minute.Attempts > 0 && p.Minute.Failed == p.Minute.Attempts:
+		return failing
+	case p.Minute.Refused > 0 || s != nil && (s.SendRate != nil || s.Waiting > 0 || s.RetryAfter > 0):
+		return troubled
+	}
+	return calm
 }
 
 // newPartition returns a partition without its state. r is nil if none of its

@@ -14,8 +14,8 @@ import (
 	"example.com/awsretry/internal/httpfake"
 )
 
-// scene is the page of two Transports in an outage: standard mode and three
-// services, one of which is down, and adaptive mode and a service that throttles
+// scene is the page of two Transports in an outage: standard mode and four
+// services, one of which is down and one rejects all requests, and adaptive mode and a service that throttles
 // and announces its limit. handle is called with it in virtual time.
 func scene(t *testing.T, handle func(*Page)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -33,6 +33,8 @@ func scene(t *testing.T, handle func(*Page)) {
 				return nil, errors.New("dial tcp 10.0.0.7:443: connect: connection refused")
 			case req.URL.Host == "payments.example" && after > 38*time.Second:
 				return httpfake.Response(req, 503, http.NoBody), nil
+			case req.URL.Host == "search.example":
+				return httpfake.Response(req, 403, http.NoBody), nil
 			case req.URL.Host == "maps.example" && after > 57*time.Second:
 				return httpfake.Response(req, 429, http.NoBody, "Retry-After", "20"), nil
 			}
@@ -58,7 +60,9 @@ func scene(t *testing.T, handle func(*Page)) {
 			}
 			return resp, nil
 		})
-		page := New(plain, paced)
+		page := new(Page)
+		page.Add("shop", plain)
+		page.Add("stock", paced)
 		plain.Observe, paced.Observe = page.Observe, page.Observe
 
 		ctx, end := context.WithCancel(t.Context())
@@ -88,6 +92,7 @@ func scene(t *testing.T, handle func(*Page)) {
 			}
 			if tick%10 == 5 {
 				call(plain, "maps.example", "key=SECRET")
+				call(plain, "search.example", "key=SECRET")
 			}
 			if second > 8 {
 				call(paced, "dynamodb.example", "key=SECRET")

@@ -105,10 +105,10 @@ func TestScene(t *testing.T) {
 		if diff := cmp.Diff(newReport(page, time.Now()), &got); diff != "" {
 			t.Error(diff)
 		}
-		if len(got.Transports) != 2 || len(got.Transports[0].Partitions) != 3 || len(got.Others) != 0 {
+		if len(got.Transports) != 2 || len(got.Transports[0].Partitions) != 4 || len(got.Others) != 0 {
 			t.Fatalf("%+v", got)
 		}
-		payments, dynamodb := got.Transports[0].Partitions[1], got.Transports[1].Partitions[0]
+		payments, dynamodb := got.Transports[0].Partitions[2], got.Transports[1].Partitions[0]
 		last, m := payments.LastFailure, payments.Minute
 		if last == nil || last.Class != "transient" || last.Error != "dial tcp 10.0.0.7:443: connect: connection refused" || last.Stop != "quota" {
 			t.Errorf("%+v", last)
@@ -116,7 +116,7 @@ func TestScene(t *testing.T) {
 		if *payments.State.Tokens != 0 || *payments.State.Capacity != 100 || m.Refusals["quota"] < 20 || m.Refused != m.Refusals["quota"]+m.Refusals["max_attempts"] {
 			t.Errorf("%+v, %+v", payments.State, m)
 		}
-		if maps := got.Transports[0].Partitions[0]; maps.State.RetryAfter < 15 || maps.State.Waiting != 1 {
+		if maps := got.Transports[0].Partitions[1]; maps.State.RetryAfter < 15 || maps.State.Waiting != 1 {
 			t.Errorf("%+v", maps.State)
 		}
 		if s := dynamodb.State; len(s.Limits) != 1 || s.Limits[0].Name != "tokens" || s.MeasuredRate == nil || s.SendRate == nil {
@@ -235,6 +235,8 @@ func TestSensible(t *testing.T) {
 	if _, err := used.RoundTrip(httpfake.Request(t, t.Context(), "GET", nil)); err != nil {
 		t.Fatal(err)
 	}
+	another := New(new(awsretry.Transport))
+	another.Observe(awsretry.Attempt{Stop: awsretry.StopQuota, Class: awsretry.Transient, Partition: "a"})
 	observed := new(Page)
 	observed.Observe(awsretry.Attempt{Number: 1, Partition: "of another"})
 	for name, tt := range map[string]struct {
@@ -247,6 +249,7 @@ func TestSensible(t *testing.T) {
 		"only used":  {New(used), []string{"service.example", "no quota", "first attempts 0", "No failure observed."}},
 		"not a mode": {New(&awsretry.Transport{Mode: "fast", MaxAttempts: -1}), []string{"Not valid, sends nothing", "MaxAttempts is -1", "fast mode"}},
 		"legacy":     {New(&awsretry.Transport{Mode: awsretry.Legacy, MaxAttempts: 6}), []string{"legacy mode", "<dt>MaxAttempts</dt><dd>6</dd>", "All other fields"}},
+		"another's":  {another, []string{"In trouble", `<bdi class="of">other partition</bdi>`, "No requests yet."}},
 		"observed":   {observed, []string{"Partitions", "of another", "first attempts 1"}},
 	} {
 		w := get(t, tt.page, "/")
@@ -258,6 +261,43 @@ func TestSensible(t *testing.T) {
 		if !json.Valid(get(t, tt.page, "/?format=json").Body.Bytes()) {
 			t.Errorf("%s: no JSON", name)
 		}
+	}
+}
+
+// Partitions in trouble come first over all Transports, each with the name of its
+// Transport, and those first of which everything fails, whatever the class.
+func TestTroubleIsFirst(t *testing.T) {
+	page := new(Page)
+	for i, name := range []string{"orders", "", "stock"} {
+		tr := &awsretry.Transport{MaxAttempts: 1, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			status := 200
+			fmt.Sscanf(req.URL.Host, "s%d.example", &status)
+			return httpfake.Response(req, status, http.NoBody), nil
+		}), Observe: page.Observe}
+		page.Add(name, tr)
+		hosts := [][]string{{"calm.example", "calm2.example"}, {"s404.example"}, {"s503.example", "quiet.example"}}[i]
+		for _, host := range hosts {
+			req := httptest.NewRequest("GET", "http://"+host, nil)
+			if resp, err := tr.RoundTrip(req); err == nil {
+				resp.Body.Close()
+			}
+		}
+	}
+	page.Observe(awsretry.Attempt{Number: 1, Partition: "quiet.example"})
+	page.Observe(awsretry.Attempt{Stop: awsretry.StopRateLimit, Class: awsretry.Throttled, Partition: "quiet.example"})
+	var got []string
+	for _, m := range regexp.MustCompile(`<h2>.*?</h2>|<article.*?>\n<h3>.*</h3>|<p class="none">.*</p>|not retryable|stopped by.*</p>`).
+		FindAllString(get(t, page, "/").Body.String(), 8) {
+		got = append(got, regexp.MustCompile(`</?(h[23]|p|bdi|span).*?>|[<>\n]`).ReplaceAllString(m, ""))
+	}
+	want := []string{
+		"In trouble", `article class="failing"s404.example Transport 2 all attempts fail`, "not retryable",
+		`article class="failing"s503.example stock all attempts fail`, "stopped by max_attempts",
+		`article class="troubled"quiet.example stock`, "stopped by rate_limit",
+		"orders, standard mode",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -14,6 +14,7 @@ package statuspage
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +26,8 @@ import (
 // shows no Transport, and the attempts that it observes.
 type Page struct {
 	transports []*awsretry.Transport
-	limit      int // of recent and of older; 0 means defaultLimit
+	names      []string // of transports; "": by number
+	limit      int      // of recent and of older; 0 means defaultLimit
 
 	mu     sync.RWMutex // guards the maps
 	recent map[string]*record
@@ -35,22 +37,26 @@ type Page struct {
 // defaultLimit is the default of Transport.MaxPartitions.
 const defaultLimit = 1024
 
-// New returns a page that shows these Transports. It ignores nil, and a
-// Transport that it already has. Set their fields before the page is served, and
-// MaxPartitions before New: the page keeps the last minute and the last failure
-// of at most twice as many partitions.
+// New returns a page that shows these Transports: see Add.
 func New(transports ...*awsretry.Transport) *Page {
 	p := new(Page)
-	known := make(map[*awsretry.Transport]bool)
 	for _, t := range transports {
-		if t == nil || known[t] {
-			continue
-		}
-		known[t] = true
-		p.transports = append(p.transports, t)
-		p.limit += max(cmp.Or(t.MaxPartitions, defaultLimit), 1)
+		p.Add("", t)
 	}
 	return p
+}
+
+// Add adds a Transport to the page, under a name that tells it from others; a
+// Transport without one has a number. It ignores nil, and a Transport that the
+// page already has. Call it before the page is served, with a Transport whose
+// MaxPartitions is set: the page keeps the last minute and the last failure of at
+// most twice as many partitions.
+func (p *Page) Add(name string, t *awsretry.Transport) {
+	if t == nil || slices.Contains(p.transports, t) {
+		return
+	}
+	p.transports, p.names = append(p.transports, t), append(p.names, name)
+	p.limit += max(cmp.Or(t.MaxPartitions, defaultLimit), 1)
 }
 
 // Observe counts an attempt. Set it as Transport.Observe, or call it from an

@@ -172,8 +172,9 @@ func TestNew(t *testing.T) {
 	if len(page.transports) != 2 || page.transports[0] != a || page.transports[1] != b || page.limit != 8 {
 		t.Errorf("%d Transports, limit %d", len(page.transports), page.limit)
 	}
-	if p := New(); len(p.transports) != 0 {
-		t.Error("Transports from nowhere")
+	page.Add("late", new(awsretry.Transport))
+	if len(page.transports) != 3 || page.limit != 8+defaultLimit {
+		t.Errorf("%d Transports, limit %d", len(page.transports), page.limit)
 	}
 }
 

@@ -15,8 +15,16 @@ import (
 type view struct {
 	*report
 	Style   template.CSS
-	Refresh int // seconds; 0: the page stays as it is
-	Hidden  int // partitions that are not on the page
+	Refresh int    // seconds; 0: the page stays as it is
+	Trouble []card // the partitions in trouble, which are not in the lists of the report
+	Hidden  int    // partitions that are not on the page
+}
+
+// A card is a partition on the page.
+type card struct {
+	View *view
+	Of   string // the Transport's name
+	partition
 }
 
 func newView(r *report, refreshes bool) *view {
@@ -24,35 +32,49 @@ func newView(r *report, refreshes bool) *view {
 	if refreshes {
 		v.Refresh = int(refresh / time.Second)
 	}
-	left := shownAtOnce
-	few := func(all []partition) []partition {
-		n := min(len(all), left)
-		left -= n
-		v.Hidden += len(all) - n
-		return all[:n]
-	}
 	for i := range r.Transports {
-		r.Transports[i].Partitions = few(r.Transports[i].Partitions)
+		v.takeTrouble(r.Transports[i].Name, &r.Transports[i].Partitions)
 	}
-	r.Others = few(r.Others)
+	if len(r.Transports) == 0 {
+		v.takeTrouble("", &r.Others)
+	} else {
+		v.takeTrouble("other partition", &r.Others)
+	}
+	slices.SortStableFunc(v.Trouble, func(a, b card) int { return worse(a.partition, b.partition) })
+	left := shownAtOnce
+	v.Trouble = few(v, v.Trouble, &left)
+	for i := range r.Transports {
+		r.Transports[i].Partitions = few(v, r.Transports[i].Partitions, &left)
+	}
+	r.Others = few(v, r.Others, &left)
 	return v
 }
 
-// Number returns the number of the Transport with an index if there are others,
-// or "".
-func (v *view) Number(index int) string {
-	if len(v.Transports) < 2 {
-		return ""
+// takeTrouble moves the partitions in trouble, which are the first of a list.
+func (v *view) takeTrouble(of string, list *[]partition) {
+	for len(*list) > 0 && (*list)[0].Trouble() != calm {
+		v.Trouble = append(v.Trouble, card{v, of, (*list)[0]})
+		*list = (*list)[1:]
 	}
-	return strconv.Itoa(index + 1)
 }
 
-// Of returns what the template of a partition needs.
-func (v *view) Of(p partition) any {
-	return struct {
-		View      *view
-		Partition partition
-	}{v, p}
+// few returns as many of all as there is room left for.
+func few[T any](v *view, all []T, left *int) []T {
+	n := min(len(all), *left)
+	*left -= n
+	v.Hidden += len(all) - n
+	return all[:n]
+}
+
+// Card returns a partition as the template needs it.
+func (v *view) Card(p partition) card { return card{v, "", p} }
+
+// Without returns what the section of a Transport says if it has no partition.
+func (v *view) Without(t transport) string {
+	if slices.ContainsFunc(v.Trouble, func(c card) bool { return c.Of == t.Name }) {
+		return "All its partitions are in trouble."
+	}
+	return "No requests yet."
 }
 
 // Full returns how full the bucket is, from 0 to 100.

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"example.com/awsretry/cmd/internal/cli"
 	"example.com/awsretry/cmd/internal/clitest"
@@ -86,6 +87,33 @@ func TestWorkIntoClosedPipe(t *testing.T) {
 		t.Errorf("%v, %q, %v; want %q", cmd.ProcessState, text, err, want)
 	}
 	checkDelivered(t, db, 5, requests)
+}
+
+// The first SIGTERM lets attempts end, and another one ends the process at once.
+func TestSecondSignal(t *testing.T) {
+	db, sending, proceed, _ := deliveries(t, 1)
+	defer close(proceed)
+	cmd := clitest.Process(t, nil, "work", "--allow-private", "--db", db)
+	_, stderr := start(t, cmd)
+	<-sending
+	cmd.Process.Signal(syscall.SIGTERM)
+	if line, err := bufio.NewReader(stderr).ReadString('\n'); err != nil || !strings.Contains(line, "end on their own") {
+		t.Fatalf("standard error has %q, %v", line, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for range 50 {
+		cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+			if s := cmd.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() || s.Signal() != syscall.SIGTERM {
+				t.Error(cmd.ProcessState)
+			}
+			return
+		case <-time.After(100 * time.Millisecond): // the first one may not have changed what the next one does
+		}
+	}
+	t.Error("it does not end")
 }
 
 // The end of the terminal is like Ctrl-C, except under nohup.

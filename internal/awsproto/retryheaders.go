@@ -10,36 +10,48 @@ import (
 	"time"
 )
 
-// RetryAfter returns the delay that the Retry-After header (RFC 9110, section
-// 10.2.3) asks for, and whether there is such a header. The delay is 0 if the value
-// cannot be parsed or is in the past. Of several values the longest delay counts. A
-// fraction of a second, which the RFC does not define, is rounded up. A number that
-// is too large is the longest Duration.
-func RetryAfter(h http.Header, now time.Time) (delay time.Duration, ok bool) {
-	values := h["Retry-After"]
-	for _, value := range values {
-		delay = max(delay, retryAfterValue(strings.TrimSpace(value), now))
+// RetryAfter returns the delay that the headers ask for, or 0. The first of these
+// with a delay above 0 counts: Retry-After-Ms and X-Ms-Retry-After-Ms, in
+// milliseconds, as in azcore, and Retry-After (RFC 9110, section 10.2.3). A value
+// that cannot be parsed, or is in the past, is ignored. Of several values of a header
+// the longest delay counts. A fraction of the unit is rounded up. A number that is
+// too large is the longest Duration.
+func RetryAfter(h http.Header, now time.Time) (delay time.Duration) {
+	for _, name := range [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
+		for _, value := range h[name] {
+			asked, _ := decimal(value, time.Millisecond)
+			delay = max(delay, asked)
+		}
+		if delay > 0 {
+			return delay
+		}
 	}
-	return delay, len(values) > 0
+	for _, value := range h["Retry-After"] {
+		asked, ok := decimal(value, time.Second)
+		if !ok {
+			if at, err := http.ParseTime(strings.TrimSpace(value)); err == nil {
+				asked = at.Sub(now)
+			}
+		}
+		delay = max(delay, asked)
+	}
+	return delay
 }
 
-func retryAfterValue(value string, now time.Time) time.Duration {
-	whole, fraction, fractional := strings.Cut(value, ".")
-	if digits(whole) && (!fractional || digits(fraction)) {
-		seconds, err := strconv.ParseInt(whole, 10, 64)
-		if err != nil || seconds >= math.MaxInt64/int64(time.Second) {
-			return math.MaxInt64
-		}
-		if strings.Trim(fraction, "0") != "" {
-			seconds++
-		}
-		return time.Duration(seconds) * time.Second
+// decimal returns a decimal number of units, rounded up.
+func decimal(value string, unit time.Duration) (d time.Duration, ok bool) {
+	whole, fraction, fractional := strings.Cut(strings.TrimSpace(value), ".")
+	if !digits(whole) || fractional && !digits(fraction) {
+		return 0, false
 	}
-	at, err := http.ParseTime(value)
-	if err != nil {
-		return 0
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || n >= math.MaxInt64/int64(unit) {
+		return math.MaxInt64, true
 	}
-	return max(at.Sub(now), 0)
+	if strings.Trim(fraction, "0") != "" {
+		n++
+	}
+	return time.Duration(n) * unit, true
 }
 
 // AmzRetryAfterSpan is how much x-amz-retry-after may add to a delay in the

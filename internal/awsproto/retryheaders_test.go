@@ -28,16 +28,27 @@ func TestRetryAfter(t *testing.T) {
 		"Sun, 01 Mar 2026 11:59:59 GMT": 0,
 		"Fri, 31 Dec 9999 23:59:59 GMT": longest,
 	} {
-		if got, ok := RetryAfter(http.Header{"Retry-After": {value}}, noon); got != want || !ok {
-			t.Errorf("%q: %v, %v; want %v", value, got, ok, want)
+		if got := RetryAfter(http.Header{"Retry-After": {value}}, noon); got != want {
+			t.Errorf("%q: %v, want %v", value, got, want)
 		}
 	}
-	several := http.Header{"Retry-After": {"2", "Sun, 01 Mar 2026 12:00:30 GMT", "soon"}}
-	if got, ok := RetryAfter(several, noon); got != 30*time.Second || !ok {
-		t.Errorf("%v: %v, %v; want the longest", several, got, ok)
-	}
-	if got, ok := RetryAfter(http.Header{}, noon); got != 0 || ok {
-		t.Errorf("none: %v, %v", got, ok)
+	for _, tt := range []struct {
+		header http.Header
+		want   time.Duration
+	}{
+		{http.Header{}, 0},
+		{http.Header{"Retry-After": {"2", "Sun, 01 Mar 2026 12:00:30 GMT", "soon"}}, 30 * time.Second},
+		{http.Header{"Retry-After": {"2"}, "X-Ms-Retry-After-Ms": {" 1500 "}, "Retry-After-Ms": {"40", "17.25"}}, 40 * time.Millisecond},
+		{http.Header{"Retry-After": {"2"}, "X-Ms-Retry-After-Ms": {"1500"}, "Retry-After-Ms": {"0"}}, 1500 * time.Millisecond},
+		{http.Header{"Retry-After": {"2"}, "X-Ms-Retry-After-Ms": {"Inf"}, "Retry-After-Ms": {"-5"}}, 2 * time.Second},
+		{http.Header{"Retry-After": {"2"}, "X-Ms-Retry-After-Ms": {"NaN", "1e3", "0x10", ".5", "soon", "1,5"}}, 2 * time.Second},
+		{http.Header{"Retry-After-Ms": {"17.25"}}, 18 * time.Millisecond},
+		{http.Header{"Retry-After-Ms": {"9223372036854"}}, longest}, // the largest Duration in milliseconds
+		{http.Header{"Retry-After-Ms": {"99999999999999999999"}}, longest},
+	} {
+		if got := RetryAfter(tt.header, noon); got != tt.want {
+			t.Errorf("%v: %v, want %v", tt.header, got, tt.want)
+		}
 	}
 }
 
@@ -146,16 +157,12 @@ func FuzzRetryAfter(f *testing.F) {
 		f.Add(seed, "10", int64(time.Second))
 	}
 	f.Fuzz(func(t *testing.T, first, second string, delay int64) {
-		of := func(values ...string) time.Duration {
-			d, ok := RetryAfter(http.Header{"Retry-After": values}, noon)
-			if !ok {
-				t.Errorf("Retry-After %q is not found", values)
+		for _, header := range []string{"Retry-After", "Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
+			of := func(values ...string) time.Duration { return RetryAfter(http.Header{header: values}, noon) }
+			one, other, both := of(first), of(second), of(first, second)
+			if one < 0 || other < 0 || both != max(one, other) {
+				t.Errorf("%s %q: %v, %q: %v, both: %v", header, first, one, second, other, both)
 			}
-			return d
-		}
-		one, other, both := of(first), of(second), of(first, second)
-		if one < 0 || other < 0 || both != max(one, other) {
-			t.Errorf("Retry-After %q: %v, %q: %v, both: %v", first, one, second, other, both)
 		}
 		d := time.Duration(max(delay, 0))
 		for _, value := range []string{first, second} {

@@ -130,6 +130,21 @@ func TestInChromium(t *testing.T) {
 			t.Errorf("the curve is shown: %s, then %s", before, after)
 		}
 	})
+	t.Run("contrast", func(t *testing.T) {
+		for _, scheme := range []string{"light", "dark"} {
+			b.Scheme(scheme)
+			chromium.Eval[any](b, `(() => {
+				const theme = document.getElementById("theme");
+				theme.value = "`+scheme+`";
+				theme.dispatchEvent(new Event("change"));
+			})()`)
+			for name, contrast := range chromium.Eval[map[string]float64](b, contrastOfNames) {
+				if contrast < 4.5 {
+					t.Errorf("%s: the name %s has a contrast of %.2f", scheme, name, contrast)
+				}
+			}
+		}
+	})
 	t.Run("copy", func(t *testing.T) {
 		chromium.Eval[any](b, `document.getElementById("copy").click()`)
 		chromium.Eventually(t, "the scenario is selected", func() bool {
@@ -175,6 +190,26 @@ func TestInChromium(t *testing.T) {
 
 const (
 	timesUnderCursor = `[...document.querySelectorAll(".u-legend")].map((l) => l.querySelector(".u-value").textContent)`
+
+	// contrastOfNames returns WCAG's contrast of each name under a chart.
+	contrastOfNames = `(() => {
+		const rgb = (color) => color.match(/[\d.]+/g).slice(0, 3).map(Number);
+		const luminance = (all) => {
+			const [r, g, b] = all.map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+			return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+		};
+		const page = rgb(getComputedStyle(document.body).backgroundColor);
+		const all = {};
+		for (const name of document.querySelectorAll(".u-legend .u-series th .u-label")) {
+			let alpha = 1;
+			for (let e = name; e; e = e.parentElement) alpha *= getComputedStyle(e).opacity;
+			const color = rgb(getComputedStyle(name).color).map((v, i) => alpha * v + (1 - alpha) * page[i]);
+			const [dark, light] = [luminance(color), luminance(page)].sort((a, b) => a - b);
+			const off = name.closest(".u-series").className;
+			all[name.textContent + " " + off] = (light + 0.05) / (dark + 0.05);
+		}
+		return all;
+	})()`
 
 	// colorsOfCharts counts the pixels of each opaque color of each chart.
 	colorsOfCharts = `[...document.querySelectorAll("canvas")].map((c) => {

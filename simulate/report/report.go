@@ -36,7 +36,7 @@ func Write(w io.Writer, r *simulate.Result, o Origin) error {
 	what := r.Scenario.Summary()
 	p := page{
 		Origin: o, Name: orUnnamed(what.Title), Summary: what, Seed: r.Scenario.Seed, Scenario: string(file),
-		Rounding: r.Rounding(), Data: newData(r), License: text("uplot/LICENSE"),
+		Rounding: r.Rounding(), Warnings: r.Warnings(), Data: newData(r), License: text("uplot/LICENSE"),
 		Styles:  []template.CSS{template.CSS(text("uplot/uPlot.min.css")), template.CSS(text("report.css"))},
 		Scripts: []template.JS{template.JS(text("uplot/uPlot.iife.min.js")), template.JS(text("report.js"))},
 	}
@@ -72,6 +72,7 @@ type page struct {
 	Name     string
 	Summary  scenario.Summary
 	Rounding string
+	Warnings []string
 	Heads    []string
 	Rows     [][]string
 	Data     data

@@ -116,6 +116,19 @@ func dataOf(t *testing.T, page string) (d struct {
 	return d
 }
 
+// A page has the warnings of the table.
+func TestWarnings(t *testing.T) {
+	r := result(t)
+	const warning = "<strong>Warning:</strong> <bdi>standard: 40.0% of the calls had not ended"
+	if page := write(t, r, Origin{}); strings.Contains(page, "Warning:") {
+		t.Error("a warning although all calls ended")
+	}
+	r.Outcomes[1] = simulate.Outcome{Setting: "standard", Calls: 1000, Good: 600, Unfinished: 400, Series: r.Outcomes[1].Series}
+	if page := write(t, r, Origin{}); !strings.Contains(page, warning) {
+		t.Errorf("the page does not have %q", warning)
+	}
+}
+
 // Nothing in the page is fetched, and the policy forbids it.
 func TestNothingIsFetched(t *testing.T) {
 	page := write(t, result(t), Origin{Command: "awsretry simulate lively", Version: "v1.2.3"})

@@ -50,7 +50,7 @@ func Ready(name string) (Scenario, error) {
 
 // Read returns the scenario in a file: see [Parse].
 func Read(file string) (Scenario, error) {
-	text, err := regularfile.Read(file)
+	text, err := regularfile.ReadAtMost(file, maxTextSize)
 	if err != nil {
 		return Scenario{}, fmt.Errorf("simulate: %w", err)
 	}

@@ -156,7 +156,7 @@ func TestParseErrors(t *testing.T) {
 			`[16:5] settings[1]: setting "standard=5": only adaptive, fleet, delivery and profile take a value`},
 		{"delivery=aws-managed", "delivery=", `setting "delivery=": nothing follows the =`},
 		{"delivery=aws-managed", "quickly", `[16:5] settings[1]: setting "quickly": use is "quickly"`},
-		{"count: 2", "count: 0", "[5:18] clients.count is 0; it must be 1 to 1000000"},
+		{"count: 2", "count: 0", "[5:18] clients.count is 0; it must be 1 to 125000"},
 		{"from: 10s", "from: 10m", "[12:11] events[0].from is 10m; it must be"},
 		{"capacity: 3", "", "service.capacity is 0; it must be above 0"},
 		{"use: naive", "use: none", "settings[2]: max_attempts is set; it must be left out: it is for"},
@@ -189,6 +189,12 @@ func TestRead(t *testing.T) {
 	}
 	if _, err := Read(filepath.Dir(file)); err == nil {
 		t.Error("a folder is read")
+	}
+	if err := os.WriteFile(file, make([]byte, maxTextSize+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(file); err == nil || !strings.Contains(err.Error(), "has more than 65536 bytes") {
+		t.Errorf("a long file: %v", err)
 	}
 }
 
@@ -225,6 +231,7 @@ func TestLabel(t *testing.T) {
 			"adaptive=scaled, no_spread"},
 		{"fleet+share_retry_after+quota=sdk", Setting{Use: UseFleet, ShareRetryAfter: true, Quota: QuotaSDK},
 			"fleet, share_retry_after, quota=sdk"},
+		{"standard+attempt_timeout=1m30s", Setting{Use: UseStandard, AttemptTimeout: seconds(90)}, "standard, attempt_timeout=1m30s"},
 		{"revision2026+long_poll", Setting{Use: UseRevision2026, LongPoll: true}, "revision2026, long_poll"},
 	} {
 		if got := tt.setting.Label(); got != cmp.Or(tt.label, tt.short) {
@@ -235,13 +242,17 @@ func TestLabel(t *testing.T) {
 		}
 	}
 	for short, want := range map[string]string{
-		"standard+":          "the option is \"\"; it must be share, limits, long_poll, share_retry_after, no_spread, resume",
-		"standard+fast":      "the option is \"fast\"",
-		"standard+use":       "the option is \"use\"",
-		"standard+quota=":    "the option is \"quota=\"",
-		"standard+quota=big": "quota is \"big\"; it must be documents, sdk, 2026 or none",
-		"legacy+resume":      "use is \"legacy+resume\"",
-		"adaptive=":          "nothing follows the =",
+		"standard+":                    "the option is \"\"; it must be share, limits, long_poll, share_retry_after, no_spread, resume",
+		"standard+fast":                "the option is \"fast\"",
+		"standard+use":                 "the option is \"use\"",
+		"standard+quota=":              "the option is \"quota=\"",
+		"standard+quota=big":           "quota is \"big\"; it must be documents, sdk, 2026 or none",
+		"legacy+resume":                "legacy has no options; only standard, adaptive, fleet and revision2026 have some",
+		"none+share":                   "none has no options",
+		"standard+resume=1":            "the option is \"resume=1\"",
+		"standard+attempt_timeout=2":   "attempt_timeout is \"2\"; it must be a number with its unit",
+		"standard+attempt_timeout=1ns": "attempt_timeout is 1ns; it must be 1ms to 1h",
+		"adaptive=":                    "nothing follows the =",
 	} {
 		if _, err := ParseSetting(short); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gives error %v, want one with %q", short, err, want)
@@ -254,7 +265,7 @@ func TestSettingOptions(t *testing.T) {
 	for option, use := range map[string]string{
 		"share": UseStandard, "limits": UseAdaptive, "long_poll": UseFleet, "share_retry_after": UseFleet,
 		"no_spread": UseRevision2026, "resume": UseStandard, "quota=" + QuotaDocuments: UseStandard,
-		"quota=" + QuotaSDK: UseFleet, "quota=" + Quota2026: UseAdaptive, "quota=" + QuotaNone: UseStandard,
+		"quota=" + QuotaSDK: UseFleet, "quota=" + Quota2026: UseAdaptive, "quota=" + QuotaNone: UseStandard, "attempt_timeout=2s": UseFleet,
 	} {
 		if _, err := ParseSetting(use + "+" + option); err != nil {
 			t.Error(err)

@@ -12,8 +12,8 @@ import (
 
 func (c *checker) clients(s Scenario) {
 	f := s.Clients
-	c.whole("clients.count", f.Count, 1, maxCount)
-	c.whole("clients.callers", f.Callers, 0, maxCount)
+	c.whole("clients.count", f.Count, 1, MaxClients)
+	c.whole("clients.callers", f.Callers, 0, maxCallers)
 	c.number("clients.rate", f.Rate, maxRate)
 	herd := slices.ContainsFunc(s.Events, func(e Event) bool { return e.Kind == Herd })
 	c.check(f.Callers > 0 || f.Rate != 0 || herd, "clients.callers", f.Callers,
@@ -22,16 +22,16 @@ func (c *checker) clients(s Scenario) {
 		"0 if clients.callers is above 0: calls come in a closed loop or arrive at a rate, not both")
 	c.within("clients.think", f.Think, 0, Duration(maxTime))
 	c.check(f.Callers > 0 || f.Think == 0, "clients.think", f.Think, "0 if clients.callers is 0")
-	c.check(f.MaxInFlight >= 0 && f.MaxInFlight <= maxCount, "clients.max_in_flight", f.MaxInFlight,
-		"1 to %d, or 0 for a number that fits the rate", maxCount)
-	c.within("clients.timeout", f.Timeout, 0, Duration(maxTime))
-	c.within("clients.attempt_timeout", f.AttemptTimeout, 0, Duration(maxTime))
-	for _, d := range []struct {
-		field string
-		value Duration
-	}{{"clients.timeout", f.Timeout}, {"clients.attempt_timeout", f.AttemptTimeout}} {
-		c.check(d.value == 0 || d.value >= Duration(time.Millisecond), d.field, d.value, "at least 1ms, or 0 for none")
-	}
+	c.check(f.MaxInFlight >= 0 && f.MaxInFlight <= maxCallers, "clients.max_in_flight", f.MaxInFlight,
+		"1 to %d, or 0 for a number that fits the rate", maxCallers)
+	c.timeout("clients.timeout", f.Timeout, "none")
+	c.timeout("clients.attempt_timeout", f.AttemptTimeout, "none")
+}
+
+// timeout checks a time-out, of which 0 means something else.
+func (c *checker) timeout(field string, d Duration, zero string) {
+	c.check(d == 0 || d >= Duration(time.Millisecond) && d <= Duration(maxTime), field, d,
+		"1ms to %v, or 0 for %s", Duration(maxTime), zero)
 }
 
 func (c *checker) service(s Service) {
@@ -71,15 +71,19 @@ func (c *checker) throttle(field string, t *Throttle) {
 		return
 	}
 	c.check(t.Share >= 0 && t.Share < 1, field+".share", t.Share, "at least 0 and below 1")
-	if t.Rate == 0 && t.Share != 0 {
-		for i, value := range []any{t.Burst, t.PerClient, t.Window, t.Announces} {
-			name := []string{".burst", ".per_client", ".window", ".announces"}[i]
+	if t.Rate == 0 && (t.Share != 0 || t.InFlight != 0) {
+		for i, value := range []any{t.Burst, t.Window, t.Announces} {
+			name := []string{".burst", ".window", ".announces"}[i]
 			c.check(reflect.ValueOf(value).IsZero(), field+name, value, "left out if the rate is 0")
 		}
+		c.check(!t.PerClient || t.InFlight != 0 || t.Ban != 0, field+".per_client", t.PerClient,
+			"left out without a rate, in_flight or ban")
 	} else {
 		c.check(t.Rate > 0 && t.Rate <= maxRate, field+".rate", t.Rate,
-			"above 0 and at most %v, or 0 with a share", float64(maxRate))
+			"above 0 and at most %v, or 0 with a share or in_flight", float64(maxRate))
 	}
+	c.whole(field+".in_flight", t.InFlight, 0, maxCount)
+	c.within(field+".ban", t.Ban, 0, Duration(maxTime))
 	c.number(field+".burst", t.Burst, maxRate)
 	c.check(t.Burst == 0 || !(t.Burst < 1), field+".burst", t.Burst,
 		"at least 1, or 0 for the requests of one second")

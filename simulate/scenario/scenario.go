@@ -109,10 +109,10 @@ type Quantile struct {
 	Within Duration `yaml:"within" json:"within"`
 }
 
-// Throttle refuses requests with 429: those above the rate of a token bucket, and a
-// share of all requests.
+// Throttle refuses requests with 429: those above the rate of a token bucket, those
+// above a number of requests in flight, and a share of all requests.
 type Throttle struct {
-	Rate  float64 `yaml:"rate,omitempty" json:"rate,omitempty"`   // requests per second; 0: Share alone
+	Rate  float64 `yaml:"rate,omitempty" json:"rate,omitempty"`   // requests per second; 0: any
 	Burst float64 `yaml:"burst,omitempty" json:"burst,omitempty"` // requests; 0: those of one second
 
 	// Window is the length of windows, from the start of the run on, each of which
@@ -127,7 +127,16 @@ type Throttle struct {
 	// below 1. They take nothing from the rate.
 	Share float64 `yaml:"share,omitempty" json:"share,omitempty"`
 
-	// PerClient means one bucket for each client, instead of one for all.
+	// InFlight is how many requests the service works on at a time, from their
+	// arrival to the response. 0 means any number.
+	InFlight int `yaml:"in_flight,omitempty" json:"in_flight,omitempty"`
+
+	// Ban is for how long all requests are refused after one that was. Requests
+	// that are refused because of it do not prolong it. 0 means not at all.
+	Ban Duration `yaml:"ban,omitempty" json:"ban,omitempty"`
+
+	// PerClient means that the rate, InFlight and Ban are those of each client,
+	// instead of all together.
 	PerClient bool `yaml:"per_client,omitempty" json:"per_client,omitempty"`
 
 	// RetryAfter is sent as Retry-After, in whole seconds. 0 is not sent.

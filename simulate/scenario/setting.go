@@ -57,6 +57,10 @@ type Setting struct {
 	// 3 for naive.
 	MaxAttempts int `yaml:"max_attempts,omitempty" json:"max_attempts,omitempty" for:"naive, legacy, TRANSPORTS"`
 
+	// AttemptTimeout replaces Clients.AttemptTimeout. 0 means that of the clients.
+	// It is an option of the short form.
+	AttemptTimeout Duration `yaml:"attempt_timeout,omitempty" json:"attempt_timeout,omitempty" for:"naive, legacy, delivery, TRANSPORTS"`
+
 	// Pause is the delay of naive. 0 means 100 ms.
 	Pause Duration `yaml:"pause,omitempty" json:"pause,omitempty" for:"naive"`
 
@@ -142,8 +146,8 @@ func DefaultSettings() []Setting {
 // ParseSetting parses the short form of a setting: what it uses and, for adaptive,
 // fleet, delivery and profile, an equals sign and a value. Examples are standard,
 // adaptive=scaled, delivery=policy.json and profile=ci. After standard, adaptive,
-// fleet and revision2026, +quota=NAME and the names of the fields that are bool may
-// follow, as in standard+share.
+// fleet and revision2026, +quota=NAME, +attempt_timeout=TIME and the names of the
+// fields that are bool may follow, as in standard+share.
 func ParseSetting(text string) (Setting, error) {
 	s, err := parseSetting(text)
 	if err != nil {
@@ -170,6 +174,8 @@ func shortForm(text string) (Setting, error) {
 	if slices.Contains([]string{UseStandard, UseAdaptive, UseFleet, UseRevision2026}, use) {
 		parts := strings.Split(text, "+") // the name of a profile or a policy may have a plus sign
 		short, options = parts[0], parts[1:]
+	} else if slices.Contains(settingUses, use) && strings.HasPrefix(text[len(use):], "+") {
+		return Setting{}, fmt.Errorf("%s has no options; only standard, adaptive, fleet and revision2026 have some", use)
 	}
 	use, which, given := strings.Cut(short, "=")
 	s := Setting{Use: use}
@@ -185,16 +191,20 @@ func shortForm(text string) (Setting, error) {
 		*value = which
 	}
 	for _, option := range options {
-		quota, isQuota := strings.CutPrefix(option, "quota=")
-		field, known := fieldByName(reflect.ValueOf(&s).Elem(), option)
+		name, value, given := strings.Cut(option, "=")
+		field, known := fieldByName(reflect.ValueOf(&s).Elem(), name)
 		switch {
-		case isQuota && quota != "":
-			s.Quota = quota
-		case known && field.Kind() == reflect.Bool:
+		case name == "quota" && value != "":
+			s.Quota = value
+		case name == "attempt_timeout" && value != "":
+			if err := s.AttemptTimeout.UnmarshalText([]byte(value)); err != nil {
+				return s, fmt.Errorf("attempt_timeout is %s; it must be %s", clipped(value), allowedDuration)
+			}
+		case known && !given && field.Kind() == reflect.Bool:
 			field.SetBool(true)
 		default:
 			return s, fmt.Errorf("the option is %s; it must be share, limits, long_poll, share_retry_after, no_spread, "+
-				"resume or quota=NAME", clipped(option))
+				"resume, quota=NAME or attempt_timeout=TIME", clipped(option))
 		}
 	}
 	return s, nil
@@ -226,6 +236,9 @@ func (s Setting) Label() string {
 	if s.Quota != "" {
 		label += ", quota=" + s.Quota
 	}
+	if s.AttemptTimeout != 0 {
+		label += ", attempt_timeout=" + s.AttemptTimeout.String()
+	}
 	return label
 }
 
@@ -247,6 +260,7 @@ func (s Setting) validate() error {
 	}
 	oneOf("use", s.Use, settingUses...)
 	c.whole("max_attempts", s.MaxAttempts, 0, maxAttempts)
+	c.timeout("attempt_timeout", s.AttemptTimeout, "the clients'")
 	c.within("pause", s.Pause, 0, Duration(time.Hour))
 	if s.Pacing != "" {
 		oneOf("pacing", s.Pacing, awsretry.CubicPacing.String(), awsretry.ScaledPacing.String())

@@ -80,11 +80,12 @@ func (e Event) effect() string {
 // effect describes what the throttle does.
 func (t *Throttle) effect() string {
 	var parts []string
-	if t.Rate > 0 {
-		parts = append(parts, fmt.Sprintf("throttled at %s/s", format.Number(t.Rate)))
-	}
+	each := ""
 	if t.PerClient {
-		parts[0] += " each client"
+		each = " each client"
+	}
+	if t.Rate > 0 {
+		parts = append(parts, fmt.Sprintf("throttled at %s/s", format.Number(t.Rate))+each)
 	}
 	if t.Window > 0 {
 		parts[0] += fmt.Sprintf(" in windows of %v", t.Window)
@@ -92,8 +93,14 @@ func (t *Throttle) effect() string {
 	if t.Announces != "" {
 		parts[0] += ", announced as " + t.Announces + " does"
 	}
+	if t.InFlight > 0 {
+		parts = append(parts, fmt.Sprintf("throttled above %s in flight", format.Count(int64(t.InFlight)))+each)
+	}
 	if t.Share > 0 {
 		parts = append(parts, format.Percent(t.Share)+" throttled at random")
+	}
+	if t.Ban > 0 {
+		parts = append(parts, fmt.Sprintf("then banned for %v", t.Ban)+each)
 	}
 	return strings.Join(parts, ", ")
 }

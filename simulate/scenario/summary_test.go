@@ -18,6 +18,7 @@ func TestSummary(t *testing.T) {
 		{event("kind: capacity, capacity: 1500"), "capacity 1,500/s"},
 		{event("kind: latency, factor: 3"), "latency x3"},
 		{throttle("rate: 5, per_client: true, share: 0.1"), "throttled at 5/s each client, 10.0% throttled at random"},
+		{throttle("in_flight: 1200, per_client: true, ban: 30s"), "throttled above 1,200 in flight each client, then banned for 30s each client"},
 		{throttle("rate: 5, window: 1m, announces: draft6"), "at 5/s in windows of 1m, announced as draft6 does"},
 		{service("body: {time: 4s, broken: 0.3}"), ", bodies of 4s, of which 30.0% break off"},
 		{"drain: 1s", "1m and 1s to drain"},

@@ -11,14 +11,15 @@ import (
 
 // The largest values in [Clients].
 const (
-	MaxClients = 1_000_000
+	MaxClients = maxOwners / 4 // each with one caller
 	MaxRate    = 1e6
 )
 
 // The limits of a scenario. They keep a run within what a machine can store and
 // finish.
 const (
-	maxCount     = MaxClients
+	maxCount     = 1_000_000
+	maxCallers   = maxOwners/2 - 1 // of one client
 	maxAttempts  = 1000
 	maxOwners    = 500_000 // of instants and of deadlines, so that an owner's next instant is at most 1 ms away
 	maxDuration  = 24 * time.Hour

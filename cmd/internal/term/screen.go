@@ -63,14 +63,14 @@ var prefixes = strings.NewReplacer(
 func WithoutPackages(text string) string { return prefixes.Replace(text) }
 
 // NewWriter returns a writer for a terminal. It replaces control characters
-// other than tab and line feed, and bytes that are not UTF-8, with U+FFFD, and
-// drops carriage returns. Close flushes an incomplete last character; it does
+// (see [redact.IsControl]) other than tab and line feed, and bytes that are not
+// UTF-8, with U+FFFD, and drops carriage returns. Close flushes an incomplete last character; it does
 // not close w.
 func NewWriter(w io.Writer) io.WriteCloser {
 	return transform.NewWriter(w, transform.Chain(
 		runes.Remove(runes.Predicate(func(r rune) bool { return r == '\r' })),
 		runes.Map(func(r rune) rune {
-			if unicode.IsControl(r) && r != '\t' && r != '\n' {
+			if redact.IsControl(r) && r != '\t' && r != '\n' {
 				return unicode.ReplacementChar
 			}
 			return r
@@ -79,7 +79,8 @@ func NewWriter(w io.Writer) io.WriteCloser {
 }
 
 // NewEncoder returns a JSON encoder that escapes every control character.
-// Package encoding/json does not escape DEL and U+0080 to U+009F.
+// Package encoding/json does not escape DEL, U+0080 to U+009F, and marks of
+// direction such as U+202E.
 func NewEncoder(w io.Writer) *json.Encoder {
 	encoder := json.NewEncoder(Escape(w))
 	encoder.SetEscapeHTML(false)
@@ -97,7 +98,7 @@ type controlEscaper struct{ io.Writer }
 func (e controlEscaper) Write(p []byte) (int, error) {
 	var b strings.Builder
 	for _, r := range string(p) {
-		if unicode.IsControl(r) && r != '\n' {
+		if redact.IsControl(r) && r != '\n' {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		} else {
 			b.WriteRune(r)

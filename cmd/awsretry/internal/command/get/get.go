@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +50,8 @@ The settings come from the flags, else from the environment and the shared AWS c
 		Args: cli.Exactly("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.request.Parsed(cmd.Flags())
-			return c.run(cmd.Context(), args[0])
+			defer c.warnOfLog()()
+			return c.asJSON(c.run(cmd.Context(), args[0]))
 		},
 	}
 	set, retries := cli.NewFlags(), cli.NewFlags()
@@ -128,6 +131,37 @@ func (c *command) warnMissingFiles() {
 }
 
 func (c *command) warn(warning string) { c.Warn("awsretry get", warning, c.json) }
+
+// warnOfLog makes warnings of what net/http logs, until the function that it
+// returns is called.
+func (c *command) warnOfLog() (stop func()) {
+	w, flags := log.Writer(), log.Flags()
+	log.SetFlags(0)
+	log.SetOutput(warner(c.warn))
+	return func() {
+		log.SetOutput(w)
+		log.SetFlags(flags)
+	}
+}
+
+type warner func(string)
+
+func (w warner) Write(line []byte) (int, error) {
+	w(strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// asJSON prints a failure that is not reported yet as JSON, with --json, and returns
+// it as reported. Wrong usage stays as it is: it is for a person.
+func (c *command) asJSON(err error) error {
+	var failed *cli.Error
+	if !c.json || !errors.As(err, &failed) || failed.Err == nil {
+		return err
+	}
+	text := term.WithoutPackages(failed.Error())
+	term.NewEncoder(c.Err).Encode(map[string]string{"error": text})
+	return cli.Reported(failed.Status)
+}
 
 // unsent returns err as a usage error, since nothing was sent, unless ctx has
 // ended.

@@ -2,6 +2,7 @@ package get
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"unicode"
 
 	"example.com/awsretry/cmd/internal/clitest"
+	"example.com/awsretry/internal/httpfake"
 )
 
 // quick returns a command line with short delays.
@@ -39,6 +41,10 @@ func TestTranscript(t *testing.T) {
 	mux.Handle("/failing", reply(500, ""))
 	mux.Handle("/unavailable", reply(503, "<Error><Code>ServiceUnavailable</Code></Error>"))
 	mux.Handle("/denied", reply(200, "<Error><Code>AccessDenied</Code></Error>"))
+	mux.HandleFunc("/closed", func(_ http.ResponseWriter, r *http.Request) {
+		io.ReadAll(r.Body)
+		panic(http.ErrAbortHandler)
+	})
 	mux.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	server := httptest.NewServer(mux)
 	defer server.Close()
@@ -106,6 +112,34 @@ func TestTerminal(t *testing.T) {
 
 // A terminal shows harmless for hostile. Package term tests more cases.
 const hostile, harmless = "\x1b[31mred\x07 \x9b2J tab\there\r\n", "\uFFFD[31mred\uFFFD \uFFFD2J tab\there\n"
+
+// With --json, what net/http logs of a response without a request is a warning.
+func TestNetHTTPLogs(t *testing.T) {
+	requests := 0 // one after the other
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests++; requests > 1 {
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { conn.Close() })
+		io.WriteString(conn, "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")
+	}))
+	defer server.Close()
+	var stderr httpfake.Buffer
+	got := clitest.Shell{Err: &stderr}.Run(t, New, "get", "--json", "--base-delay", "300ms", "--jitter", "none", server.URL)
+	for line := range strings.Lines(stderr.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("a line that is not JSON: %s", line)
+		}
+	}
+	if got.Status != 0 || !strings.Contains(stderr.String(), `{"warning":"Unsolicited response received`) {
+		t.Errorf("status %d, standard error\n%s", got.Status, stderr.String())
+	}
+}
 
 // No control character from a server reaches a terminal, whether in the body or
 // in a header. A pipe gets the body unchanged.

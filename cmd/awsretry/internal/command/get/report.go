@@ -167,8 +167,8 @@ func (r *report) noResponse(err error) error {
 	case errors.Is(err, cli.ErrInterrupted):
 		r.verdict(false, why+r.after(number), "")
 	case !isEnded && number > 0:
-		r.verdict(false, "no response"+r.after(number),
-			why+"\n"+r.reason(awsretry.Attempt{Number: number, Stop: stop}))
+		last := awsretry.Attempt{Request: r.last.Request, Number: number, Err: cause, Stop: stop}
+		r.verdict(false, "no response"+r.after(number), why+"\n"+r.reason(last))
 	default:
 		r.verdict(false, "no response"+r.after(number), why)
 	}
@@ -245,8 +245,12 @@ func (r *report) verdict(good bool, text, why string) {
 
 // reason returns why no attempt followed, and what the user can do about it.
 func (r *report) reason(a awsretry.Attempt) string {
-	if a.Stop == awsretry.StopMaxAttempts && a.Number == 1 {
+	switch {
+	case a.Stop == awsretry.StopMaxAttempts && a.Number == 1:
 		return "no retry is allowed (--max-attempts 1)"
+	case a.Stop == awsretry.StopPermanent && awsretry.DefaultPolicy(&a).Retryable():
+		return "the service may have executed the request, which is not safe to send twice without an Idempotency-Key " +
+			"(--idempotent-only)"
 	}
 	return cmp.Or(reasons[a.Stop], string(a.Stop))
 }

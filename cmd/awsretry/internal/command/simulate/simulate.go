@@ -46,7 +46,7 @@ customer-managed) and profile=NAME (of ~/.aws/config). After standard, adaptive,
 fleet and revision2026, +limits (in adaptive mode, reads what the service
 announces), +share (a Quota.Share of 0.2), +resume, +share_retry_after,
 +no_spread, +long_poll and +quota=NAME (documents, sdk, 2026 or none) switch
-these on.`,
+these on, and +attempt_timeout=TIME, as in +attempt_timeout=2s, limits an attempt.`,
 		Example: `  awsretry simulate outage --picture outage.svg --report outage.html
   awsretry simulate throttle --settings adaptive,adaptive=scaled,profile=prod
   awsretry simulate outage --clients 10000 --duration 10m
