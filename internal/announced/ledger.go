@@ -25,7 +25,8 @@
 // Names do not tell whether two routes have the same limit, but what remains does:
 // within a window it never rises, and it falls by more than the route took only if
 // others take from it. A limit that rises nevertheless contradicts itself. It is left
-// to the pacing, as is one of which it is not known when units come back.
+// to the pacing, as is one that often refuses what it had room for, and one of which
+// it is not known when units come back.
 //
 // One function, limit.wait, applies all of these rules.
 package announced
