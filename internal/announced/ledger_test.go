@@ -492,13 +492,15 @@ func TestStories(t *testing.T) {
 			y.waits(0)
 		}},
 		{"a limit that often refuses what it had room for is left to the pacing", 0, func(y *story) {
-			y.hear(y.send(), of100(50, 60*s))
+			y.hear(y.send(), of100(99, 10*s))
 			for i := range time.Duration(3) {
-				a, b := y.sendAt((i+1)*3*s), y.send()
-				y.throttle(a, of100(0, 60*s))
-				y.hear(b, of100(50, 60*s-y.now))
+				y.at(i * 20 * s)
+				y.hear(y.send(), of100(99, 10*s))
+				y.throttle(y.send(), of100(0, 10*s))
+				if i < 2 && y.wait(Request{}) == 0 {
+					y.Errorf("left alone after %d requests", i+1)
+				}
 			}
-			y.hear(y.send(), of100(0, 50*s))
 			y.waits(0)
 		}},
 		{"routes without end", 0, func(y *story) {
