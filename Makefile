@@ -199,7 +199,7 @@ apidiff: ## What changed in the API since the tag BASE (default: the last releas
 	done
 
 vuln: ## govulncheck for every module; needs the network
-	@for m in $(MODULES) $(APART); do echo "== govulncheck $$m"; (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
+	@for m in $(MODULES) $(APART) interop/rows; do echo "== govulncheck $$m"; (cd $$m && go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...); done
 
 cover: ## Statement coverage of the library, and what is not covered
 	@go test -coverpkg=./... -coverprofile=coverage.out ./...
@@ -226,9 +226,13 @@ pictures-check: ## Draws the pictures into another folder, and fails if one diff
 	@drawn=$$(mktemp -d); trap 'rm -rf "$$drawn"' EXIT; $(MAKE) --no-print-directory pictures PICTURES="$$drawn" >/dev/null; \
 		diff -rq --exclude='*.png' docs/pictures "$$drawn" || { echo "docs/pictures is not what make pictures draws: run it, and commit what it changes"; exit 1; }
 
-interop: ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
+interop: bin/lint ## Real clients, real servers, real faults, and CHAOS (60s) of chaos; needs node, npm, nginx and haproxy
 	cd interop && CI=true go test -race -count=1 -timeout 15m ./...
 	cd interop/clients && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
+	cd interop/rows && ../../bin/lint ./... && go test -race -count=1 ./...
+
+clients: ## The table of docs/CLIENTS.md, measured again; compiles clients for minutes, so that make check only compares the page with the last table
+	cd interop/rows && go test -vet=off -count=1 -update .
 
 fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 	@for m in $(MODULES); do \
@@ -240,4 +244,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check adversaries later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest river-newest lint format $(LINTS) crossvet mutate api api-check vuln cover bench interop pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff
+.PHONY: help demo test check adversaries later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest river-newest lint format $(LINTS) crossvet mutate api api-check vuln cover bench interop clients pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff

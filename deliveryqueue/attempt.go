@@ -26,7 +26,6 @@ type transports struct {
 // are forgotten.
 const maxTransports = 1024
 
-// transport returns the Transport of a stored delivery.
 func (q *Queue) transport(stored unread) *delivery.Transport {
 	q.transports.mu.Lock()
 	defer q.transports.mu.Unlock()

@@ -54,9 +54,8 @@ func newDeliveries(t testing.TB, store string, config Config, endpoints int) loa
 func newBare(t testing.TB, store string, config Config, _ int) load {
 	t.Helper()
 	q, done := open(t, store, config), new(atomic.Int64)
-	own, _, err := q.encode(post(t, "http://endpoint.test/hook", benchBody), Options{})
-	check(t, err)
-	text := strings.Repeat("x", len(own.raw)-len(`{"x":""}`))
+	own := must[newJob](t)(q.job(post(t, "http://endpoint.test/hook", benchBody), Options{}))
+	text := strings.Repeat("x", len(own.Args)-len(`{"x":""}`))
 	a, opts := args{must[[]byte](t)(json.Marshal(map[string]string{"x": text}))}, &river.InsertOpts{Queue: queueName}
 	return load{q, done,
 		func() (err error) {
@@ -82,7 +81,7 @@ func startBare(t testing.TB, q *Queue, done *atomic.Int64) (stop func()) {
 	}))
 	config := &river.Config{
 		Queues:  map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.Workers}},
-		Workers: workers, Logger: q.config.Logger,
+		Workers: workers, Logger: q.river,
 		FetchCooldown: 10 * time.Millisecond, FetchPollInterval: q.config.PollInterval,
 	}
 	var r runner
@@ -94,8 +93,12 @@ func startBare(t testing.TB, q *Queue, done *atomic.Int64) (stop func()) {
 		r, err = river.NewClient(jobs.driver, config)
 	}
 	check(t, err)
-	check(t, r.Start(context.Background()))
-	return func() { check(t, r.Stop(context.Background())) }
+	ctx, cancel := context.WithCancel(context.Background())
+	check(t, r.Start(ctx))
+	return func() {
+		cancel()
+		<-r.Stopped()
+	}
 }
 
 // onEachLoad runs a benchmark with deliveries and with bare jobs. With

@@ -105,9 +105,10 @@ type Config struct {
 	// PostgreSQL notifies Run of new ones at once. 0: 250 ms.
 	PollInterval time.Duration
 
-	// Logger receives River's log and this package's. nil: slog.Default receives
-	// what an operator must know, such as a store that has failed for a minute and
-	// an endpoint that is disabled.
+	// Logger receives River's log and this package's, in which what an operator must know,
+	// such as a store that has failed for a minute and an endpoint that is disabled, has
+	// the level of a warning or an error, and the rest that of debugging. nil: slog.Default
+	// receives this package's.
 	Logger *slog.Logger
 }
 
@@ -163,8 +164,6 @@ func (c Config) withDefaults() Config {
 	c.KeepDelivered = cmp.Or(c.KeepDelivered, defaultKeepDelivered)
 	c.PollInterval = cmp.Or(c.PollInterval, defaultPollInterval)
 	c.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, longestHold)
-	if c.Logger == nil {
-		c.Logger = slog.New(warnings{})
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }

@@ -108,7 +108,7 @@ func (s *store) takeTurn(
 			rate_from = CASE WHEN %[5]s THEN CAST($3 AS bigint) ELSE own.rate_from END,
 			next_at = CASE WHEN own.next_at > %[1]s + $5 THEN %[1]s ELSE %[2]s(own.next_at, %[1]s) END + %[6]s
 			WHERE own.next_at <= %[1]s + $4 OR own.next_at > %[1]s + $5
-		RETURNING next_at - %[7]s - %[1]s`, s.micros(), s.greatest(), fmt.Sprintf(interval, `CAST($2 AS bigint)`),
+		RETURNING next_at - %[7]s - %[1]s`, s.micros(), s.greatest, fmt.Sprintf(interval, `CAST($2 AS bigint)`),
 		perSecond, newer, fmt.Sprintf(interval, perSecond), fmt.Sprintf(interval, `per_second`))),
 		endpoint, own.perSecond, own.from, ahead.Microseconds(), longestHold.Microseconds()).Scan(&wait)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -136,7 +136,7 @@ func (s *store) leaveAlone(ctx context.Context, endpoint string, wait time.Durat
 	_, err := s.db.ExecContext(ctx, s.query(fmt.Sprintf(`
 		INSERT INTO deliveryqueue_endpoint AS own (endpoint, alone_until) VALUES ($1, %[1]s + $2)
 		ON CONFLICT (endpoint) DO UPDATE SET alone_until = CASE WHEN own.alone_until > %[1]s + $3 THEN %[1]s + $2
-			ELSE %[2]s(own.alone_until, %[1]s + $2) END`, s.micros(), s.greatest())),
+			ELSE %[2]s(own.alone_until, %[1]s + $2) END`, s.micros(), s.greatest)),
 		endpoint, wait.Microseconds(), longestHold.Microseconds())
 	return err
 }
@@ -219,14 +219,6 @@ func (s *store) forget(ctx context.Context) error {
 // or after the first failure since then.
 const keepEndpoint = 30 * 24 * time.Hour
 
-// greatest returns the name of the SQL function.
-func (s *store) greatest() string {
-	if s.sqlite {
-		return `max`
-	}
-	return `GREATEST`
-}
-
 // aloneUntil returns the SQL expression of when attempts at a job's endpoint are
 // allowed again, or NULL.
 func (s *store) aloneUntil() string {
@@ -244,12 +236,7 @@ func later(t time.Time, micros sql.NullInt64) time.Time {
 
 // micros returns the SQL expression of the time by the store's clock, in Unix
 // microseconds.
-func (s *store) micros() string {
-	if s.sqlite {
-		return s.microsOf(`'now'`)
-	}
-	return s.microsOf(`now()`)
-}
+func (s *store) micros() string { return s.microsOf(s.now) }
 
 // microsOf returns the SQL expression of a time in Unix microseconds.
 func (s *store) microsOf(t string) string {
@@ -259,16 +246,12 @@ func (s *store) microsOf(t string) string {
 	return `(extract(epoch from ` + t + `) * 1000000)::bigint`
 }
 
-// A clock computes the store's time from its time when the job was fetched.
-type clock struct{ store, process time.Time }
-
-func clockOf(job *rivertype.JobRow) clock {
-	c := clock{process: time.Now()}
-	c.store = c.process
+// clockOf returns the store's clock, by its time when the job was fetched.
+func clockOf(job *rivertype.JobRow) (now func() time.Time) {
+	fetched := time.Now()
+	store := fetched
 	if job.AttemptedAt != nil {
-		c.store = *job.AttemptedAt
+		store = *job.AttemptedAt
 	}
-	return c
+	return func() time.Time { return store.Add(time.Since(fetched)) }
 }
-
-func (c clock) now() time.Time { return c.store.Add(time.Since(c.process)) }

@@ -21,7 +21,6 @@ type Endpoint struct {
 	URL                    string // such as https://example.com; with the port unless it is the scheme's default; or the name
 	Waiting, Running, Dead int    // deliveries
 
-	Oldest   time.Time // when the oldest waiting delivery was enqueued; zero: none waits
 	Due      time.Time // since when an attempt of a delivery has been due; zero: none is
 	Failing  time.Time // since when every attempt has failed; zero: the last one succeeded
 	Disabled time.Time // since when only probes are sent, because of Config.DisableAfter; zero: it is not disabled
@@ -54,8 +53,7 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 		var name, state string
 		var n int
 		var due sql.NullInt64
-		var first storedTime
-		if err := rows.Scan(&name, &state, &n, &due, &first); err != nil {
+		if err := rows.Scan(&name, &state, &n, &due); err != nil {
 			return err
 		}
 		e := of(name)
@@ -65,9 +63,6 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 		switch stateOf(rivertype.JobState(state)) {
 		case Waiting:
 			e.Waiting += n
-			if e.Oldest.IsZero() || first.Before(e.Oldest) {
-				e.Oldest = first.Time
-			}
 		case Running:
 			e.Running += n
 		case Dead:
@@ -103,7 +98,7 @@ func (s *store) endpoints(ctx context.Context) ([]Endpoint, error) {
 		}
 		return nil
 	}, fmt.Sprintf(`SELECT endpoint, %s(next_at, alone_until), failing_since, disabled_at, paused_at, per_second FROM deliveryqueue_endpoint`,
-		s.greatest())); err != nil {
+		s.greatest)); err != nil {
 		return nil, err
 	}
 	var all []Endpoint
@@ -121,9 +116,8 @@ func (s *store) countQuery(index, condition string) string {
 	if index == dueIndex { // which has the times
 		due = fmt.Sprintf(`CASE WHEN min(scheduled_at) <= %s THEN %s END`, s.after(`0`), s.microsOf(`min(scheduled_at)`))
 	}
-	return fmt.Sprintf(`SELECT endpoint, state, n, due, (SELECT created_at FROM river_job WHERE id = first) FROM (
-			SELECT %[1]s AS endpoint, state, count(*) AS n, min(id) AS first, %[4]s AS due FROM %[2]s WHERE %[3]s GROUP BY 1, state) AS counts`,
-		s.endpoint(), s.jobsBy(index), condition, due) // without the index, SQLite would read the rows
+	return fmt.Sprintf(`SELECT %s, state, count(*), %s FROM %s WHERE %s GROUP BY 1, state`,
+		s.endpoint(), due, s.jobsBy(index), condition) // without the index, SQLite would read the rows
 }
 
 // Pause makes the deliveries to an endpoint wait, in all processes, until Resume.

@@ -34,22 +34,22 @@ func TestEndpoints(t *testing.T) {
 		for _, url := range []string{a, a, b, b, b} {
 			ids = append(ids, enqueue(t, q, post(t, url, "hello"), Options{}))
 		}
-		setJob(t, q, ids[0], `created_at = `+q.store.after(`-60`)+`, scheduled_at = `+q.store.after(`-30`))
+		setJob(t, q, ids[0], `scheduled_at = `+q.store.after(`-30`))
 		setJob(t, q, ids[1], `state = 'scheduled', scheduled_at = `+q.store.after(`60`))
 		setJob(t, q, ids[2], `state = 'running', attempted_at = `+q.store.after(`0`))
 		setJob(t, q, ids[3], `state = 'discarded', finalized_at = `+q.store.after(`0`))
 		setJob(t, q, ids[4], `state = 'completed', finalized_at = `+q.store.after(`0`))
 		check(t, q.Pause(t.Context(), "HTTPS://C.test"))
 		all := endpoints(t, q)
-		paused, oldest := all["https://c.test"].Paused, all[a].Oldest
-		if age := time.Since(oldest); time.Since(paused).Abs() > time.Minute || age < 50*time.Second || age > 2*time.Minute {
-			t.Errorf("it is paused since %v, and the oldest was enqueued %v ago", paused, age)
+		paused := all["https://c.test"].Paused
+		if time.Since(paused).Abs() > time.Minute {
+			t.Errorf("it is paused since %v", paused)
 		}
 		if late := time.Since(all[a].Due); late < 25*time.Second || late > time.Minute {
 			t.Errorf("it has been due for %v", late)
 		}
 		want := map[string]Endpoint{
-			a:                {URL: a, Waiting: 2, Oldest: oldest, Due: all[a].Due},
+			a:                {URL: a, Waiting: 2, Due: all[a].Due},
 			b:                {URL: b, Running: 1, Dead: 1},
 			"https://c.test": {URL: "https://c.test", Paused: paused},
 		}
@@ -229,8 +229,7 @@ func passProbeInterval(t *testing.T, q *Queue) {
 		probeInterval.Microseconds())
 }
 
-// A delivery that is taken from an endpoint that was disabled since the last look
-// is a probe.
+// No delivery is taken from an endpoint that was disabled since the look.
 func TestDisabledSinceTheLook(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -239,11 +238,11 @@ func TestDisabledSinceTheLook(t *testing.T) {
 		check(t, q.store.setHealth(t.Context(), "http://endpoint.test", true))
 		f := q.newFetcher(t.Context())
 		chosen := must[[]candidate](t)(f.choose(t.Context()))
-		if _, disabled, err := q.store.disable(t.Context(), "http://endpoint.test", 0, -time.Hour); !disabled || err != nil {
+		if _, disabled, err := q.store.disable(t.Context(), "http://endpoint.test", 0, probeInterval); !disabled || err != nil {
 			t.Fatal(disabled, err)
 		}
 		all := must[[]taken](t)(q.store.take(t.Context(), chosen, "a client"))
-		if len(all) != 1 || !all[0].disabled {
+		if len(chosen) != 1 || len(all) != 0 {
 			t.Errorf("%+v of %+v", all, chosen)
 		}
 	})

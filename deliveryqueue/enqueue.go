@@ -1,10 +1,9 @@
 package deliveryqueue
 
 import (
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"time"
@@ -67,7 +66,7 @@ const crashLimit = 1000
 // After an error of ctx or of the connection to the store, the delivery may have
 // been stored. Enqueue returns an error if the SQLite file was deleted or replaced
 // while it was open. Enqueue waits up to 5 s for an SQLite file that others have
-// locked, even if ctx ends earlier.
+// locked, even if ctx ends earlier, and as long for others that wait for it.
 func (q *Queue) Enqueue(ctx context.Context, req *http.Request, o Options) (int64, error) {
 	return q.enqueue(ctx, req, o, q.store.insertSoon)
 }
@@ -135,38 +134,18 @@ func (q *Queue) EnqueueMany(ctx context.Context, items []Item) ([]int64, error) 
 	var ids []int64
 	var fault error
 	for i, item := range items {
-		switch {
-		case item.Request == nil && fault == nil:
-			fault = fmt.Errorf("item %d has no request", i)
-		case fault != nil && item.Request != nil && item.Request.Body != nil:
-			item.Request.Body.Close()
-		case fault == nil:
-			job, err := q.job(item.Request, item.Options)
-			if err != nil {
-				fault = fmt.Errorf("item %d: %w", i, err)
-			}
-			all = append(all, job)
+		if item.Request == nil {
+			fault = cmp.Or(fault, fmt.Errorf("item %d has no request", i))
+			continue
 		}
+		job, err := q.job(item.Request, item.Options) // which closes the body
+		if err != nil {
+			fault = cmp.Or(fault, fmt.Errorf("item %d: %w", i, err))
+		}
+		all = append(all, job)
 	}
 	if fault == nil {
 		ids, fault = q.insertIn(ctx, all, q.store.insertSoon)
 	}
 	return ids, errorOf("EnqueueMany", fault)
-}
-
-// job returns the job of a delivery. It reads and closes the request's body.
-func (q *Queue) job(req *http.Request, o Options) (newJob, error) {
-	a, h, err := q.encode(req, o)
-	if err != nil {
-		return newJob{}, err
-	}
-	if o.Delay < 0 {
-		return newJob{}, fmt.Errorf("Options.Delay is %v; it must not be negative", o.Delay)
-	}
-	job := newJob{Args: a.raw, Metadata: map[string]head{headKey: h}, Delay: o.Delay.Seconds()}
-	if o.Once {
-		sum := sha256.Sum256([]byte(h.Key + " " + req.URL.String()))
-		job.Once = hex.EncodeToString(sum[:])
-	}
-	return job, nil
 }

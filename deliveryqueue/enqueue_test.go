@@ -42,6 +42,7 @@ func TestEnqueueRefuses(t *testing.T) {
 		{"no URL", func(r *http.Request) { r.URL = nil }, Options{}},
 		{`scheme "ftp"`, func(r *http.Request) { r.URL.Scheme = "ftp" }, Options{}},
 		{"no host", func(r *http.Request) { r.URL.Host = "" }, Options{}},
+		{"is opaque", func(r *http.Request) { r.URL.Opaque = "//other.test/a" }, Options{}},
 		{"invalid header field value", set("X", "a\nb"), Options{}}, // by net/http
 		{"2 headers Idempotency-Key", set("Idempotency-Key", "a", "b"), Options{}},
 		{"control character", set("idempotency-key", "a\x1b[2Jb"), Options{}},
@@ -79,9 +80,9 @@ func TestEnqueueRefuses(t *testing.T) {
 func encodeAndRead(t *testing.T, req *http.Request, o Options) (stored unread, key string) {
 	t.Helper()
 	q := &Queue{config: Config{}.withDefaults()}
-	a, h, err := q.encode(req, o)
-	check(t, err)
-	return must[unread](t)(q.read(a.raw, h)), h.Key
+	job := must[newJob](t)(q.job(req, o))
+	h := job.Metadata[headKey]
+	return must[unread](t)(q.read(job.Args, h)), h.Key
 }
 
 func TestIdempotencyKey(t *testing.T) {

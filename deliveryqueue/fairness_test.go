@@ -26,6 +26,9 @@ var slowness = map[string]func(w http.ResponseWriter, r *http.Request){
 			hang(w, r)
 		}
 	},
+	"take 0.3 to 8 s": func(w http.ResponseWriter, r *http.Request) {
+		take(300*time.Millisecond+rand.N(7700*time.Millisecond))(w, r)
+	},
 	"trickle": func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
 			_, _ = io.WriteString(w, "x")
@@ -53,11 +56,21 @@ type crowd struct {
 	how  string
 }
 
+// variable returns the number in an environment variable, or another one.
+func variable(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	if text := os.Getenv(name); text != "" {
+		return must[int](t)(strconv.Atoi(text))
+	}
+	return otherwise
+}
+
 // Slow endpoints do not hold up the others, and continue when they are quick again.
 // DELIVERYQUEUE_FIFTY=10m runs the test for that long on each store, with three
 // processes (or DELIVERYQUEUE_PROCESSES) of 200 workers (or DELIVERYQUEUE_WORKERS)
-// and 100,000 waiting deliveries, and compares it with a store in which no endpoint
-// is slow. Each crowd takes at least 10 s.
+// and 100,000 waiting deliveries (or DELIVERYQUEUE_WAITING) to 1 to 40 slow endpoints
+// (or DELIVERYQUEUE_SLOW), and compares it with a store in which none is slow. Each crowd
+// takes at least 10 s.
 func TestSlowEndpoints(t *testing.T) {
 	t.Parallel()
 	text := os.Getenv("DELIVERYQUEUE_FIFTY")
@@ -66,32 +79,30 @@ func TestSlowEndpoints(t *testing.T) {
 		testSlow(t, newSQLite(t), 1000, []crowd{{10, "hang in 1 of 10"}}, time.Second, config)
 		return
 	}
-	crowds := []crowd{{10, "hang"}, {40, "take 4.9 s"}}
-	for _, how := range []string{"take 0.5 s", "take 2 s", "take 4.9 s", "take 15 s", "hang", "hang in 1 of 10", "trickle"} {
+	crowds := []crowd{{}, {10, "hang"}, {40, "take 4.9 s"}}
+	for _, how := range []string{
+		"take 0.5 s", "take 2 s", "take 4.9 s", "take 0.3 to 8 s", "take 15 s", "hang", "hang in 1 of 10", "trickle",
+	} {
 		for _, n := range []int{1, 4, 10, 40} {
-			if c := (crowd{n, how}); !slices.Contains(crowds[:2], c) {
+			if c := (crowd{n, how}); !slices.Contains(crowds, c) {
 				crowds = append(crowds, c)
 			}
 		}
 	}
-	crowds = append([]crowd{{}}, crowds...)
-	workers := 0
-	if text := os.Getenv("DELIVERYQUEUE_WORKERS"); text != "" {
-		workers = must[int](t)(strconv.Atoi(text))
+	if only := variable(t, "DELIVERYQUEUE_SLOW", 0); only > 0 {
+		crowds = slices.DeleteFunc(crowds, func(c crowd) bool { return c.slow != 0 && c.slow != only })
 	}
+	workers, waiting := variable(t, "DELIVERYQUEUE_WORKERS", 0), variable(t, "DELIVERYQUEUE_WAITING", 100_000)
 	whole := must[time.Duration](t)(time.ParseDuration(text))
 	crowds = crowds[:max(2, min(int(whole/(10*time.Second)), len(crowds)))]
 	onEach(t, func(t *testing.T, store string) {
-		testSlow(t, store, 100_000, crowds, whole/time.Duration(len(crowds)), Config{Workers: workers})
+		testSlow(t, store, waiting, crowds, whole/time.Duration(len(crowds)), Config{Workers: workers})
 	})
 }
 
 func testSlow(t *testing.T, store string, waiting int, crowds []crowd, span time.Duration, config Config) {
 	const endpoints, interval = 50, 20 * time.Millisecond
-	processes := 3
-	if text := os.Getenv("DELIVERYQUEUE_PROCESSES"); text != "" {
-		processes = must[int](t)(strconv.Atoi(text))
-	}
+	processes := variable(t, "DELIVERYQUEUE_PROCESSES", 3)
 	q := open(t, store, Config{})
 	var alone time.Duration
 	for _, crowd := range crowds {

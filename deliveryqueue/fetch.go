@@ -20,6 +20,7 @@ type fetcher struct {
 	running context.Context // of Run
 
 	asked signal // something new may be due
+	slow  signal // PostgreSQL's statistics may be old
 
 	// River fetches once at a time.
 	cursor string    // the endpoint after which the next look begins
@@ -31,6 +32,7 @@ type fetcher struct {
 func (q *Queue) newFetcher(running context.Context) *fetcher {
 	return &fetcher{
 		store: &q.store, ledger: newLedger(q.config), poll: q.config.PollInterval, running: running, asked: q.asked,
+		slow: make(signal, 1),
 	}
 }
 
@@ -44,7 +46,6 @@ func (s signal) give() {
 	}
 }
 
-// leave records that an attempt has ended.
 func (f *fetcher) leave(job int64) {
 	if f.ledger.leave(job, time.Now()) {
 		f.asked.give()
@@ -89,8 +90,18 @@ func (f *fetcher) fetch(ctx context.Context, client string) ([]*rivertype.JobRow
 	return nil, nil
 }
 
+// slowLook is how long a look takes at most, unless PostgreSQL's statistics are from
+// before many jobs became available. It would then sort all that wait for an endpoint,
+// instead of reading the first ones from dueIndex. Its owner may correct them.
+const slowLook = 100 * time.Millisecond
+
 // look takes deliveries that are due.
 func (f *fetcher) look(ctx context.Context, client string) (jobs []*rivertype.JobRow, err error) {
+	defer func(began time.Time) {
+		if !f.store.sqlite && time.Since(began) > slowLook && f.store.analyzed.due(time.Minute) {
+			f.slow.give()
+		}
+	}(time.Now())
 	chosen, err := f.choose(ctx)
 	if err != nil || len(chosen) == 0 {
 		return nil, err
@@ -104,9 +115,7 @@ func (f *fetcher) look(ctx context.Context, client string) (jobs []*rivertype.Jo
 		of[c.Endpoint] = c.health
 	}
 	for _, t := range all {
-		h := of[t.endpoint]
-		h.disabled, h.throttled = t.disabled, t.throttled
-		f.ledger.enter(t.job.ID, t.endpoint, h, time.Now())
+		f.ledger.enter(t.job.ID, t.endpoint, of[t.endpoint], time.Now())
 		jobs = append(jobs, t.job)
 	}
 	return jobs, nil
@@ -176,7 +185,6 @@ func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 	}
 }
 
-// allot returns the endpoints to take deliveries from.
 func (f *fetcher) allot(all []candidate) []candidate {
 	chosen, next := f.ledger.allot(all, time.Now())
 	f.soon(next)

@@ -89,6 +89,24 @@ func TestFetchUsesItsIndex(t *testing.T) {
 	})
 }
 
+// After a slow look, PostgreSQL's statistics are made again.
+func TestSlowLookCorrectsStatistics(t *testing.T) {
+	t.Parallel()
+	q := open(t, newPostgres(t), Config{})
+	execute(t, q.store.db, `ALTER TABLE river_job SET (autovacuum_enabled = off)`)
+	check(t, q.Pause(t.Context(), "http://endpoint.test"))
+	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+	backlog(t, q, 1000)
+	start(t, q)
+	tx := must[*sql.Tx](t)(q.store.db.BeginTx(t.Context(), nil))
+	execute(t, tx, `LOCK TABLE river_job IN ACCESS EXCLUSIVE MODE`)
+	time.Sleep(3 * slowLook)
+	check(t, tx.Commit())
+	eventually(t, "the statistics are right", func() bool {
+		return scan[float64](t, q, `SELECT reltuples FROM pg_class WHERE relname = 'river_job'`) >= 1000
+	})
+}
+
 // River notices in time that its queue is paused, even if a look takes longer than
 // Config.PollInterval.
 func TestSlowLooks(t *testing.T) {

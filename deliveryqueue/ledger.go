@@ -40,10 +40,11 @@ type ledger struct {
 
 // An account is what is known about an endpoint that was used lately.
 type account struct {
-	attempts int       // in progress
-	turn     int       // ledger.begun when its last attempt began
-	used     time.Time // when its last attempt began or ended
-	mean     time.Duration
+	attempts int           // in progress
+	turn     int           // ledger.begun when its last attempt began
+	used     time.Time     // when its last attempt began or ended
+	mean     time.Duration // of the last attempts
+	hanging  time.Duration // what those in progress add to it; see rooms
 	health   health
 
 	succeeded time.Time // when an attempt last did, by the store's clock
@@ -76,16 +77,7 @@ func newLedger(c Config) *ledger {
 // sockets returns how many attempts may be in progress.
 func (c Config) sockets() int { return min(c.Workers+extra, maxWorkers) }
 
-func (a *account) quick() bool { return a.mean < quickly }
-
-// note records what an attempt takes, up to now or in all. noted is what was recorded
-// of it before.
-func (a *account) note(took, noted time.Duration) {
-	if noted == 0 {
-		a.mean -= a.mean / ofLast
-	}
-	a.mean += (took - noted) / ofLast
-}
+func (a *account) quick() bool { return a.mean+a.hanging < quickly }
 
 // running is the attempts of a job in progress. There may briefly be two, when the
 // next one has begun and the worker of the previous one has not returned.
@@ -94,7 +86,6 @@ type running struct {
 	n        int
 	began    time.Time // the last one
 	ended    bool      // the endpoint has responded
-	noted    time.Duration
 }
 
 // working reports whether the attempt counts as a worker.
@@ -189,13 +180,14 @@ func (r *room) take(n int, working bool) {
 }
 
 // rooms returns the room for all endpoints, of it that for those that are not quick,
-// and when there will be another worker. It records what the attempts in progress take.
+// and when there will be another worker.
 func (l *ledger) rooms(now time.Time) (all, forSlow room, next time.Time) {
-	for job, r := range l.attempts {
-		if age := now.Sub(r.began); !r.ended && !r.working(now) {
-			l.accounts[r.endpoint].note(age, r.noted)
-			r.noted = age
-			l.attempts[job] = r
+	for _, r := range l.attempts {
+		l.accounts[r.endpoint].hanging = 0
+	}
+	for _, r := range l.attempts {
+		if !r.ended && !r.working(now) {
+			l.accounts[r.endpoint].hanging += now.Sub(r.began) / ofLast
 		}
 	}
 	all = room{l.workers, l.total}
@@ -213,7 +205,6 @@ func (l *ledger) rooms(now time.Time) (all, forSlow room, next time.Time) {
 	return all, forSlow, next
 }
 
-// enter records that an attempt begins.
 func (l *ledger) enter(job int64, endpoint string, h health, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,7 +235,7 @@ func (l *ledger) leave(job int64, now time.Time) (full bool) {
 	}
 	a := l.accounts[r.endpoint]
 	a.attempts--
-	a.used = now
+	a.used, a.hanging = now, 0
 	return l.full
 }
 
@@ -256,7 +247,8 @@ func (l *ledger) responded(job int64, took time.Duration) {
 	if !ok {
 		return
 	}
-	l.accounts[r.endpoint].note(took, r.noted)
+	a := l.accounts[r.endpoint]
+	a.mean += (took - a.mean) / ofLast
 	r.ended = true
 	l.attempts[job] = r
 }
@@ -271,9 +263,9 @@ func (l *ledger) of(job int64) (h health) {
 	return h
 }
 
-// saw records whether an attempt failed. It returns the endpoint's health before
-// and after it.
-func (l *ledger) saw(job int64, failed bool, now time.Time) (endpoint string, before, after health) {
+// saw records whether an attempt failed, and by the store's clock when. It returns the
+// endpoint's health before and after it.
+func (l *ledger) saw(job int64, failed bool, now, at time.Time) (endpoint string, before, after health) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	endpoint = l.attempts[job].endpoint
@@ -285,19 +277,11 @@ func (l *ledger) saw(job int64, failed bool, now time.Time) (endpoint string, be
 	switch {
 	case !failed:
 		a.health = health{throttled: before.throttled}
+		a.succeeded, a.flushed = at, false
 	case before.failing.IsZero():
 		a.health.failing = now
 	}
 	return endpoint, before, a.health
-}
-
-// succeeded records the success of an attempt, at a time of the store.
-func (l *ledger) succeeded(job int64, at time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if a := l.accounts[l.attempts[job].endpoint]; a != nil {
-		a.succeeded, a.flushed = at, false
-	}
 }
 
 // delivered reports whether an attempt at the endpoint succeeded in the last minute.

@@ -436,15 +436,15 @@ func TestHealth(t *testing.T) {
 		failed bool
 		want   health
 	}{{true, health{failing: begin}}, {true, health{failing: begin}}, {false, health{}}, {true, health{failing: begin.Add(3 * time.Second)}}} {
-		if endpoint, _, after := l.saw(1, step.failed, begin.Add(time.Duration(i)*time.Second)); endpoint != "a" || after != step.want {
+		if endpoint, _, after := l.saw(1, step.failed, begin.Add(time.Duration(i)*time.Second), begin); endpoint != "a" || after != step.want {
 			t.Errorf("after attempt %d: %s %+v, want %+v", i+1, endpoint, after, step.want)
 		}
 	}
 	l.enter(2, "a", health{failing: begin, disabled: true}, begin)
-	if _, _, after := l.saw(2, true, begin); !after.disabled {
+	if _, _, after := l.saw(2, true, begin, begin); !after.disabled {
 		t.Error("a failure enables the endpoint")
 	}
-	if _, _, after := l.saw(2, false, begin); after != (health{}) {
+	if _, _, after := l.saw(2, false, begin, begin); after != (health{}) {
 		t.Errorf("after a success: %+v", after)
 	}
 }

@@ -55,10 +55,8 @@ func stateList(states ...State) string {
 
 func stateOf(state rivertype.JobState) State {
 	for s, names := range riverStates {
-		for _, name := range names {
-			if name == state {
-				return s
-			}
+		if slices.Contains(names, state) {
+			return s
 		}
 	}
 	return State(state)
@@ -179,7 +177,7 @@ func (s *store) where(f Filter) (string, []any, error) {
 		}
 	}
 	if !f.Before.IsZero() {
-		add("created_at < $%d", s.time(f.Before))
+		add(s.microsOf("created_at")+" < $%d", f.Before.UnixMicro())
 	}
 	return where, params, nil
 }
@@ -238,7 +236,6 @@ func (q *Queue) list(ctx context.Context, f Filter, yield func(Delivery, error) 
 	}
 }
 
-// ids returns the IDs that a statement returns.
 func (s *store) ids(ctx context.Context, db *database, statement string, params []any) (ids []int64, err error) {
 	err = s.each(ctx, db, func(rows *sql.Rows) error {
 		var id int64

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -156,7 +158,6 @@ func unseal(open func([]byte) ([]byte, error), sealed []byte) (raw []byte, err e
 	return open(sealed)
 }
 
-// request returns the request of an attempt.
 func (u unread) request(ctx context.Context) (*http.Request, error) {
 	req, _, err := decodeRequest(u.raw)
 	if err != nil {
@@ -165,66 +166,66 @@ func (u unread) request(ctx context.Context) (*http.Request, error) {
 	return req.WithContext(ctx), nil
 }
 
-// encode returns a delivery's arguments and its head. It reads and closes the
-// request's body.
-func (q *Queue) encode(req *http.Request, o Options) (args, head, error) {
+// job returns the job of a delivery. It reads and closes the request's body.
+func (q *Queue) job(req *http.Request, o Options) (job newJob, err error) {
 	body, err := q.takeBody(req)
+	if err == nil {
+		err = errors.Join(checkURL(req), o.Policy.ValidateRaw(), checkTags(o.Tags))
+	}
+	if err == nil && o.Delay < 0 {
+		err = fmt.Errorf("Options.Delay is %v; it must not be negative", o.Delay)
+	}
+	if err == nil && o.Endpoint != "" {
+		o.Endpoint, err = parseEndpoint(o.Endpoint)
+	}
 	if err != nil {
-		return args{}, head{}, err
-	}
-	if err := checkURL(req); err != nil {
-		return args{}, head{}, err
-	}
-	if err := o.Policy.ValidateRaw(); err != nil {
-		return args{}, head{}, err
+		return job, err
 	}
 	own := req.Clone(context.Background())
 	key, err := setKey(own, o.IdempotencyKey, o.Once)
 	if base, ok := q.config.Base.(interface{ CheckKey(string) error }); ok && err == nil {
 		err = base.CheckKey(key)
 	}
-	if err != nil {
-		return args{}, head{}, err
+	if err == nil {
+		err = refused(own)
 	}
-	if err := refused(own); err != nil {
-		return args{}, head{}, err
+	m := message{Version: messageVersion, Sealed: q.config.Seal != nil}
+	if err == nil {
+		m.Deadline, err = deadlineOf(o.Deadline)
 	}
-	if o.Endpoint != "" {
-		if o.Endpoint, err = parseEndpoint(o.Endpoint); err != nil {
-			return args{}, head{}, err
-		}
+	if err == nil {
+		m.Request, err = encodeRequest(own, body, o.Endpoint)
 	}
-	if err := checkTags(o.Tags); err != nil {
-		return args{}, head{}, err
-	}
-	m := message{Version: messageVersion}
-	if m.Request, err = encodeRequest(own, body, o.Endpoint); err != nil {
-		return args{}, head{}, err
-	}
-	if !o.Deadline.IsZero() {
-		if m.Deadline, err = deadlineOf(o.Deadline); err != nil {
-			return args{}, head{}, err
-		}
-	}
-	if q.config.Seal != nil {
-		m.Sealed = true
+	if err == nil && m.Sealed {
 		if m.Request, err = q.config.Seal(m.Request); err != nil {
-			return args{}, head{}, fmt.Errorf("Config.Seal: %w", err)
+			err = fmt.Errorf("Config.Seal: %w", err)
 		}
 	}
-	if err := m.setPolicy(o.Policy); err != nil {
-		return args{}, head{}, err
+	if err == nil {
+		err = m.setPolicy(o.Policy)
 	}
-	raw, err := json.Marshal(m)
-	return args{raw}, head{
-		Method: cmp.Or(own.Method, http.MethodGet), URL: publicURL(own.URL), Key: key, Tags: o.Tags,
+	if err != nil {
+		return job, err
+	}
+	job.Args, err = json.Marshal(m)
+	job.Metadata = map[string]head{headKey: {
+		Method: cmp.Or(own.Method, http.MethodGet), URL: redact.URL(own.URL), Key: key, Tags: o.Tags,
 		Endpoint: cmp.Or(o.Endpoint, endpointOf(own.URL)),
-	}, err
+	}}
+	job.Delay = o.Delay.Seconds()
+	if o.Once {
+		sum := sha256.Sum256([]byte(key + " " + req.URL.String()))
+		job.Once = hex.EncodeToString(sum[:])
+	}
+	return job, err
 }
 
-// deadlineOf returns a deadline in Unix microseconds. One before 1970 has passed.
+// deadlineOf returns a deadline in Unix microseconds, or 0 for none. One before 1970 has
+// passed.
 func deadlineOf(t time.Time) (int64, error) {
 	switch seconds := t.Unix(); {
+	case t.IsZero():
+		return 0, nil
 	case seconds > maxDeadline:
 		return 0, fmt.Errorf("the deadline is %v; it must be at most %v, or the zero time for none", t, time.Unix(maxDeadline, 0).UTC())
 	case seconds < 0:
@@ -280,10 +281,7 @@ var asking = &http.Transport{DialContext: func(context.Context, string, string) 
 func refused(req *http.Request) error {
 	probe := req.Clone(context.Background())
 	probe.Body, probe.ContentLength, probe.TransferEncoding, probe.Trailer = nil, 0, nil, nil
-	resp, err := asking.RoundTrip(probe)
-	if err == nil {
-		resp.Body.Close()
-	}
+	_, err := asking.RoundTrip(probe) //nolint:bodyclose // it has no response
 	if errors.Is(err, errDialed) {
 		return nil
 	}
@@ -298,6 +296,8 @@ func checkURL(req *http.Request) error {
 		return fmt.Errorf("the request's URL has the scheme %.20q; it must be http or https", u.Scheme)
 	case u.Hostname() == "":
 		return errors.New("the request's URL has no host")
+	case u.Opaque != "":
+		return errors.New("the request's URL is opaque; it must have a path")
 	}
 	return nil
 }

@@ -15,12 +15,10 @@ const (
 	schemaMinimum = 1
 )
 
-// A newerError is the error of tables that this version cannot use.
-type newerError struct{ minimum int }
+// A tablesError is the error of tables that this version cannot use.
+type tablesError string
 
-func (e *newerError) Error() string {
-	return fmt.Sprintf("the tables need version %d; this program has version %d, so update it", e.minimum, schemaVersion)
-}
+func (e tablesError) Error() string { return string(e) }
 
 // endpointTable creates the table of endpoints. Times are in Unix microseconds, and
 // 0 is none.
@@ -46,7 +44,7 @@ func (s *store) migrate(ctx context.Context) error {
 	var err error
 	for range migrateTries {
 		err = s.migrateOnce(ctx)
-		if err == nil || errors.As(err, new(*newerError)) || ctx.Err() != nil {
+		if err == nil || errors.As(err, new(tablesError)) || ctx.Err() != nil {
 			return err
 		}
 		if s.db.DB.PingContext(ctx) != nil { // no connection at all
@@ -68,11 +66,16 @@ func (s *store) migrateOnce(ctx context.Context) error {
 		return err
 	}
 	var minimum int
-	if err := s.db.DB.QueryRowContext(ctx, s.query(`SELECT max(minimum) FROM deliveryqueue_schema`)).Scan(&minimum); err != nil {
+	err := s.db.DB.QueryRowContext(ctx, s.query(
+		`SELECT max(minimum), (SELECT count(rate_from) FROM deliveryqueue_endpoint) FROM deliveryqueue_schema`)).Scan(&minimum, new(int))
+	switch {
+	case err != nil && strings.Contains(err.Error(), "column"):
+		return tablesError("the tables are of a version before the first release: let that version deliver what waits, or drop the tables " +
+			"deliveryqueue_endpoint and deliveryqueue_schema and the indexes deliveryqueue_due and deliveryqueue_aside, which Open makes again")
+	case err != nil:
 		return err
-	}
-	if minimum > schemaVersion {
-		return &newerError{minimum}
+	case minimum > schemaVersion:
+		return tablesError(fmt.Sprintf("the tables need version %d; this program has version %d, so update it", minimum, schemaVersion))
 	}
 	return s.addIndexes(ctx)
 }

@@ -53,6 +53,28 @@ func TestTablesOfANewerVersion(t *testing.T) {
 	})
 }
 
+// Tables of a version before the first release, which lack a column, are refused until
+// they are dropped.
+func TestTablesOfAnOlderVersion(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q, end := open(t, store, Config{}), newEndpoint(t, 200)
+		enqueue(t, q, post(t, end.URL, "hello"), Options{})
+		for table, column := range map[string]string{"deliveryqueue_schema": "minimum", "deliveryqueue_endpoint": "rate_from"} {
+			execute(t, q.store.db, `ALTER TABLE `+table+` DROP COLUMN `+column)
+			if _, err := Open(t.Context(), store, Config{}); !errors.As(err, new(tablesError)) || !strings.Contains(err.Error(), "before the first release") {
+				t.Errorf("without %s: %v", column, err)
+			}
+			execute(t, q.store.db, `DROP TABLE deliveryqueue_endpoint`)
+			execute(t, q.store.db, `DROP TABLE deliveryqueue_schema`)
+			execute(t, q.store.db, `DROP INDEX deliveryqueue_due`)
+			q = open(t, store, Config{})
+		}
+		start(t, q)
+		waitFor(t, q, Stats{Delivered: 1})
+	})
+}
+
 // Open creates an index that is missing, and what waits is delivered.
 func TestMissingIndex(t *testing.T) {
 	t.Parallel()

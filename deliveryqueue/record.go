@@ -114,5 +114,4 @@ func readMetadata(raw []byte) (metadata, error) {
 	return m, err
 }
 
-// update returns the update of a job's metadata.
 func (r record) update() map[string]record { return map[string]record{rivertype.MetadataKeyOutput: r} }

@@ -3,7 +3,6 @@ package deliveryqueue
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"reflect"
@@ -22,29 +21,18 @@ var ErrNotFound = errors.New("deliveryqueue: there is no such delivery")
 // Config.KeepDelivered, like a delivered one. Cancel returns an error if the
 // delivery has already been delivered.
 func (q *Queue) Cancel(ctx context.Context, id int64) error {
-	var state string
-	err := q.store.db.QueryRowContext(ctx, q.store.query(
-		`SELECT state FROM river_job WHERE id = $1 AND queue = $2`), id, queueName).Scan(&state)
+	var job *rivertype.JobRow
+	err := q.store.db.bounded(ctx, func(ctx context.Context) (err error) {
+		job, err = q.store.cancel(ctx, id)
+		return err
+	})
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	case errors.Is(err, rivertype.ErrNotFound):
 		return fmt.Errorf("%w: %d", ErrNotFound, id)
 	case err != nil:
-		return fmt.Errorf("deliveryqueue: Cancel: %w", err)
-	}
-	if now := stateOf(rivertype.JobState(state)); now == Waiting || now == Running {
-		err = q.store.db.bounded(ctx, func(ctx context.Context) error {
-			job, err := q.store.cancel(ctx, id)
-			if err == nil {
-				state = string(job.State)
-			}
-			return err
-		})
-	}
-	switch now := stateOf(rivertype.JobState(state)); {
-	case err != nil:
-	case now == Delivered:
+	case stateOf(job.State) == Delivered:
 		err = fmt.Errorf("delivery %d is delivered already", id)
-	case now == Dead:
+	case stateOf(job.State) == Dead:
 		var n int
 		if n, err = q.cancelAll(ctx, Filter{IDs: []int64{id}, State: Dead}); err == nil && n == 0 {
 			err = fmt.Errorf("delivery %d was redriven meanwhile", id)
@@ -156,7 +144,6 @@ func (q *Queue) redrive(ctx context.Context, f Filter, until int64) (n int, err 
 	return n, nil
 }
 
-// count counts the deliveries that f selects and that meet a condition.
 func (q *Queue) count(ctx context.Context, f Filter, condition string) (n int, err error) {
 	where, params, err := q.store.where(f)
 	if err != nil {

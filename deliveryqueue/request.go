@@ -11,8 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"example.com/awsretry/internal/redact"
 )
 
 // A stored request is a line of JSON and then the body. The line has bytes where a
@@ -22,8 +20,7 @@ import (
 // A requestHead is the line of JSON.
 type requestHead struct {
 	Method string              `json:"method"`
-	URL    []byte              `json:"url"`              // without Opaque and the fragment, which is not sent
-	Opaque []byte              `json:"opaque,omitempty"` // the URL's, which is sent to URL.Host in place of a path
+	URL    []byte              `json:"url"` // without the fragment, which is not sent
 	Host   []byte              `json:"host,omitempty"`
 	Header map[string][][]byte `json:"header"`
 	Close  bool                `json:"close,omitempty"`
@@ -41,14 +38,14 @@ var framing = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer"}
 // encodeRequest returns the stored form of a request that has this body and endpoint.
 func encodeRequest(req *http.Request, body []byte, endpoint string) ([]byte, error) {
 	bare := *req.URL
-	bare.Fragment, bare.RawFragment, bare.Opaque = "", "", "" // Opaque would replace the host in the text
+	bare.Fragment, bare.RawFragment = "", ""
 	text := bare.String()
 	if again, err := url.Parse(text); err != nil || again.String() != text || again.Host != bare.Host {
 		return nil, errors.New("the request's URL would not be read back unchanged")
 	}
 	head := requestHead{
-		Method: cmp.Or(req.Method, http.MethodGet), URL: []byte(text), Opaque: []byte(req.URL.Opaque),
-		Host: []byte(req.Host), Header: make(map[string][][]byte), Close: req.Close, Length: len(body),
+		Method: cmp.Or(req.Method, http.MethodGet), URL: []byte(text), Host: []byte(req.Host),
+		Header: make(map[string][][]byte), Close: req.Close, Length: len(body),
 		Endpoint: endpoint,
 	}
 	for name, values := range req.Header {
@@ -88,7 +85,6 @@ func decodeRequest(stored []byte) (req *http.Request, endpoint string, err error
 	if err != nil {
 		return nil, "", errors.New("its request has no URL") // err quotes it, with its query
 	}
-	u.Opaque = string(head.Opaque)
 	req = &http.Request{
 		Method: head.Method, URL: u, Host: string(head.Host), Header: make(http.Header), Close: head.Close,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -105,24 +101,4 @@ func decodeRequest(stored []byte) (req *http.Request, endpoint string, err error
 		req.Body, _ = req.GetBody()
 	}
 	return req, cmp.Or(head.Endpoint, endpointOf(u)), nil
-}
-
-// publicURL returns u without what may be secret: user, query and fragment.
-func publicURL(u *url.URL) string {
-	if u.Opaque == "" {
-		return redact.URL(u)
-	}
-	public := url.URL{Scheme: u.Scheme, Host: u.Host}
-	path := u.Opaque
-	if rest, ok := strings.CutPrefix(path, "//"); ok { // a host of its own, for the server alone
-		_, path, _ = strings.Cut(rest, "/")
-		path = "/" + path
-	}
-	if end := strings.IndexAny(path, "?#"); end >= 0 {
-		path = path[:end]
-	}
-	if !strings.HasPrefix(path, "/") {
-		return public.String()
-	}
-	return public.String() + path
 }

@@ -40,12 +40,6 @@ func TestStoredRequestIsTheSame(t *testing.T) {
 		{"an odd URL", "hello", func(r *http.Request) {
 			r.URL, _ = url.Parse("https://user:pass%20word@[::1]:8443/a%2Fb/%20c;d?q=%zz&r=a b&s=ü\xff&u#frag")
 		}, func(s *httpfake.Sent) { s.URL = strings.TrimSuffix(s.URL, "#frag") }},
-		{"an opaque URL", "hello", func(r *http.Request) {
-			r.URL = &url.URL{Scheme: "http", Host: "127.0.0.1:8080", Opaque: "//a.example/%2f%2F/x", RawQuery: "y"}
-		}, nil},
-		{"an opaque path", "hello", func(r *http.Request) {
-			r.URL = &url.URL{Scheme: "http", Host: "a.example", Opaque: "/%zz\xff?", RawQuery: "y", User: url.User("u")}
-		}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			req := post(t, "https://a.example/path?query=1", tt.body)
@@ -129,26 +123,4 @@ func FuzzDecodeRequest(f *testing.F) {
 			t.Fatalf("%q then %q of %d bytes", first, second, req.ContentLength)
 		}
 	})
-}
-
-func TestPublicURL(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		url  url.URL
-		want string
-	}{
-		{url.URL{
-			Scheme: "https", Host: "a.example:1", Path: "/a/b", RawPath: "/a%2Fb",
-			RawQuery: "secret", Fragment: "secret", User: url.User("secret"), ForceQuery: true,
-		}, "https://a.example:1/a%2Fb"},
-		{url.URL{Scheme: "https", Host: "a.example", Opaque: "/a%2Fb?secret"}, "https://a.example/a%2Fb"},
-		{url.URL{Scheme: "https", Host: "a.example", Opaque: "//secret@b.example/a#secret", RawQuery: "secret"},
-			"https://a.example/a"},
-		{url.URL{Scheme: "https", Host: "a.example", Opaque: "//secret@b.example?secret"}, "https://a.example/"},
-		{url.URL{Scheme: "https", Host: "a.example", Opaque: "secret"}, "https://a.example"},
-	} {
-		if got := publicURL(&tt.url); got != tt.want {
-			t.Errorf("%+v: got %q, want %q", tt.url, got, tt.want)
-		}
-	}
 }

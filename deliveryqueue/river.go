@@ -26,9 +26,8 @@ type jobs interface {
 
 // A runner is a river.Client that runs jobs.
 type runner interface {
-	Start(ctx context.Context) error
-	Stop(ctx context.Context) error
-	StopAndCancel(ctx context.Context) error
+	Start(ctx context.Context) error // until ctx ends
+	Stopped() <-chan struct{}
 }
 
 type riverJobs[Tx any] struct {
@@ -55,7 +54,6 @@ func (j *riverJobs[Tx]) runner(config *river.Config, f *fetcher) (runner, error)
 	return river.NewClient[Tx](fairDriver[Tx]{j.driver, f}, config)
 }
 
-// migrateRiver updates River's tables.
 func (j *riverJobs[Tx]) migrateRiver(ctx context.Context) error {
 	migrator, err := rivermigrate.New(j.driver, &rivermigrate.Config{Schema: j.schema, Logger: j.logger})
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/rivertype"
 )
 
 // fetchCooldown is the least time between two fetches, which themselves wait.
@@ -33,9 +32,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	defer end(nil)
 	workers := river.NewWorkers()
 	f := q.newFetcher(ctx)
-	if err := river.AddWorkerSafely(workers, &worker{queue: q, fetcher: f}); err != nil {
-		return fmt.Errorf("deliveryqueue: Run: %w", err)
-	}
+	river.AddWorker(workers, &worker{queue: q, fetcher: f})
 	keep := q.config.KeepDelivered
 	if keep < 0 {
 		keep = forever
@@ -44,7 +41,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		Queues:                      map[string]river.QueueConfig{queueName: {MaxWorkers: q.config.sockets()}},
 		Workers:                     workers,
 		Logger:                      q.river,
-		ErrorHandler:                unreadable{q, f},
+		SoftStopTimeout:             q.config.StopTimeout,
 		JobTimeout:                  q.jobTimeout(),
 		RescueStuckJobsAfter:        forever, // River goes by the process's clock; see sweep
 		FetchCooldown:               fetchCooldown,
@@ -56,38 +53,27 @@ func (q *Queue) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("deliveryqueue: Run: %w", err)
 	}
-	working := context.WithoutCancel(ctx) // the end of ctx begins a graceful stop
-	if err := runner.Start(working); err != nil {
+	if err := runner.Start(ctx); err != nil {
 		return fmt.Errorf("deliveryqueue: Run: %w", errors.Join(q.check(), err))
 	}
 	var sweeping sync.WaitGroup
-	sweeping.Go(func() { q.sweepUntil(ctx, f.ledger, end) })
+	sweeping.Go(func() { q.sweepUntil(ctx, f, end) })
 	sweeping.Go(func() { q.watchSweeps(ctx) })
 	<-ctx.Done()
 	defer sweeping.Wait() // after the stop, which is timed
-	err = q.stop(working, runner)
+	stopping := time.Now()
+	select {
+	case <-runner.Stopped():
+	case <-time.After(q.config.StopTimeout + cutOff):
+	}
+	if time.Since(stopping) >= q.config.StopTimeout {
+		err = fmt.Errorf("deliveryqueue: Run: attempts were not finished within Config.StopTimeout, %v, and were cut off",
+			q.config.StopTimeout)
+	}
 	if cause := context.Cause(ctx); errors.Is(cause, errReplaced) {
 		err = errors.Join(fmt.Errorf("deliveryqueue: Run: %w", cause), err)
 	}
 	return err
-}
-
-func (q *Queue) stop(ctx context.Context, runner runner) error {
-	graceful, cancel := context.WithTimeout(ctx, q.config.StopTimeout)
-	defer cancel()
-	err := runner.Stop(graceful)
-	if err == nil {
-		return nil
-	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("deliveryqueue: Run: %w", err)
-	}
-	abrupt, cancel := context.WithTimeout(ctx, cutOff)
-	defer cancel()
-	err = runner.StopAndCancel(abrupt)
-	return errors.Join(
-		fmt.Errorf("deliveryqueue: Run: attempts were not finished within Config.StopTimeout, %v, and were cut off",
-			q.config.StopTimeout), err)
 }
 
 // jobTimeout bounds the run of a job: the attempt, and the waits before and
@@ -101,23 +87,3 @@ const rescueSlack = 5 * time.Second
 
 // rescueAfter returns how long after a job began its process counts as dead.
 func (q *Queue) rescueAfter() time.Duration { return q.jobTimeout() + rescueSlack }
-
-// unreadable handles the jobs that River cannot pass to the worker because the
-// row's arguments are not JSON, which SQLite allows.
-type unreadable struct {
-	queue   *Queue
-	fetcher *fetcher
-}
-
-func (u unreadable) HandleError(ctx context.Context, job *rivertype.JobRow, err error) *river.ErrorHandlerResult {
-	defer u.fetcher.leave(job.ID)
-	rec := record{Reason: reasonUnreadable}
-	rec.setErr(err)
-	_ = u.queue.settle(ctx, end(job, rivertype.JobStateDiscarded, rec))
-	return nil
-}
-
-func (u unreadable) HandlePanic(_ context.Context, job *rivertype.JobRow, _ any, _ string) *river.ErrorHandlerResult {
-	u.fetcher.leave(job.ID)
-	return nil // the job runs again
-}

@@ -108,7 +108,6 @@ func (s *store) query(text string) string {
 	return strings.NewReplacer("river_", schema+"river_", "deliveryqueue_", schema+"deliveryqueue_").Replace(text)
 }
 
-// each calls f for each row of a query.
 func (s *store) each(ctx context.Context, in *database, f func(*sql.Rows) error, query string, params ...any) error {
 	return in.bounded(ctx, func(ctx context.Context) error {
 		rows, err := in.QueryContext(ctx, s.query(query), params...)
@@ -151,12 +150,4 @@ func (s *store) metadata() string {
 		return `CASE WHEN json_valid(metadata, 5) THEN metadata ELSE jsonb('{}') END`
 	}
 	return `metadata`
-}
-
-// time returns t as a parameter of a query, in River's format.
-func (s *store) time(t time.Time) any {
-	if s.sqlite {
-		return t.UTC().Format("2006-01-02 15:04:05.999")
-	}
-	return t
 }

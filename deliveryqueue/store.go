@@ -35,10 +35,11 @@ type store struct {
 	jobs
 	db, looking, reading *database
 	sqlite               bool
+	now, greatest        string // SQL
 	schema               string // of PostgreSQL
-	announced            *rarely
-	path                 string      // of SQLite
-	files                []storeFile // of SQLite
+	announced, analyzed  *rarely
+	path                 string                 // of SQLite
+	files                map[string]os.FileInfo // of SQLite
 	close                func() error
 }
 
@@ -61,9 +62,10 @@ func openStore(ctx context.Context, from any, logger *slog.Logger) (s *store, er
 	if err := s.migrate(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
+	s.files = make(map[string]os.FileInfo)
 	for _, path := range []string{s.path, s.path + "-wal"} { // the log exists while the database is open
 		if info, err := os.Stat(path); err == nil {
-			s.files = append(s.files, storeFile{path, info})
+			s.files[path] = info
 		}
 	}
 	return s, nil
@@ -73,7 +75,7 @@ func openNamed(ctx context.Context, name string, logger *slog.Logger) (*store, e
 	switch {
 	case name == "":
 		return nil, errors.New(`the store is ""; it must be a file, or the URL of a PostgreSQL database`)
-	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), hasKeywords(name):
+	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), strings.HasPrefix(name, "host="):
 		return openPostgres(ctx, name, logger)
 	case strings.Contains(name, "://"):
 		// It may have a password.
@@ -86,39 +88,22 @@ func openNamed(ctx context.Context, name string, logger *slog.Logger) (*store, e
 	return openSQLite(path, logger)
 }
 
-// A storeFile is a file of an open SQLite database.
-type storeFile struct {
-	path string
-	info os.FileInfo
-}
-
 // errReplaced is in the error of a store whose file no longer exists. Writes to it
 // are lost.
 var errReplaced = errors.New("was deleted or replaced while it was open; what this process writes would be lost")
 
 // check returns an error if a file of the store no longer exists.
 func (s *store) check() error {
-	for _, f := range s.files {
-		info, err := os.Stat(f.path)
+	for path, before := range s.files {
+		info, err := os.Stat(path)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			continue // it cannot be known
 		}
-		if err != nil || !os.SameFile(info, f.info) {
-			return fmt.Errorf("%s %w", f.path, errReplaced)
+		if err != nil || !os.SameFile(info, before) {
+			return fmt.Errorf("%s %w", path, errReplaced)
 		}
 	}
 	return nil
-}
-
-// hasKeywords reports whether name is a connection string of libpq, such as
-// host=127.0.0.1 dbname=queue, which would be an odd file name.
-func hasKeywords(name string) bool {
-	key, _, _ := strings.Cut(strings.TrimSpace(name), "=")
-	switch strings.TrimSpace(key) {
-	case "host", "hostaddr", "port", "dbname", "user", "password", "sslmode", "service", "application_name":
-		return strings.Contains(name, "=")
-	}
-	return false
 }
 
 // lockWait is how long a statement waits for an SQLite file that another
@@ -147,7 +132,7 @@ func openSQLite(path string, logger *slog.Logger) (*store, error) {
 	if !strings.HasPrefix(at.Path, "/") { // a drive
 		at.Path = "/" + at.Path
 	}
-	s := &store{sqlite: true, path: path}
+	s := &store{sqlite: true, now: `'now'`, greatest: `max`, path: path}
 	var closers []io.Closer
 	s.close = func() (err error) {
 		for _, c := range slices.Backward(closers) {
@@ -184,9 +169,8 @@ func openSQLite(path string, logger *slog.Logger) (*store, error) {
 // lockWait.
 var errLocked = fmt.Errorf("others have locked the SQLite file for %v", lockWait)
 
-// insertSoon inserts jobs. In SQLite, it waits for lockWait at most: for the
-// connection, which earlier statements use for as long as they wait for another
-// process, and for that process.
+// insertSoon inserts jobs. In SQLite, it waits at most for lockWait for the connection,
+// which earlier statements use for as long as they wait for another process.
 func (s *store) insertSoon(ctx context.Context, all []newJob) (ids []int64, err error) {
 	if !s.sqlite {
 		db := s.db
@@ -199,26 +183,14 @@ func (s *store) insertSoon(ctx context.Context, all []newJob) (ids []int64, err 
 		})
 		return ids, err
 	}
-	end := time.Now().Add(lockWait)
-	waiting, cancel := context.WithDeadlineCause(ctx, end, errLocked)
+	waiting, cancel := context.WithTimeoutCause(ctx, lockWait, errLocked)
 	defer cancel()
 	conn, err := s.db.Conn(waiting)
 	if err != nil {
 		return nil, cmp.Or(context.Cause(waiting), err)
 	}
 	defer conn.Close()
-	if left := time.Until(end).Milliseconds(); left < lockWait.Milliseconds()*9/10 {
-		if err := setBusyTimeout(ctx, conn, max(left, 1)); err != nil {
-			return nil, err
-		}
-		defer func() { _ = setBusyTimeout(context.WithoutCancel(ctx), conn, lockWait.Milliseconds()) }()
-	}
 	return s.insertAll(ctx, conn, all)
-}
-
-func setBusyTimeout(ctx context.Context, conn *sql.Conn, milliseconds int64) error {
-	_, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", milliseconds))
-	return err
 }
 
 // firstConn opens a connection. For the first connection, unlike later ones, SQLite
@@ -305,7 +277,7 @@ func onPostgres[Tx any](
 	}
 	bounded := &database{db, statementTimeout, reset}
 	return &store{
-		jobs: jobs, db: bounded, looking: bounded, reading: bounded.patient(),
-		schema: schema.String, announced: new(rarely), close: func() error { return nil },
+		jobs: jobs, now: `now()`, greatest: `GREATEST`, db: bounded, looking: bounded, reading: bounded.patient(),
+		schema: schema.String, announced: new(rarely), analyzed: new(rarely), close: func() error { return nil },
 	}, nil
 }

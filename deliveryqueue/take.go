@@ -71,6 +71,7 @@ func (s *store) candidates(ctx context.Context, query string, params ...any) (al
 		if c.wait = max(time.Duration(wait)*time.Microsecond, 0); c.wait > longestHold {
 			c.wait = 0 // the clock was set back
 		}
+		c.health.throttled = perSecond > 0
 		switch {
 		case c.health.disabled:
 			c.wait, c.turns = 0, 1
@@ -83,7 +84,6 @@ func (s *store) candidates(ctx context.Context, query string, params ...any) (al
 	return all, err
 }
 
-// dueQuery returns the statement of due.
 func (s *store) dueQuery(limit int) string {
 	// The recursion skips from one endpoint to the next in the index, so its cost
 	// depends on the number of endpoints, not of deliveries.
@@ -136,8 +136,6 @@ func (s *store) isLeftAlone() string {
 type taken struct {
 	job      *rivertype.JobRow
 	endpoint string
-
-	disabled, throttled bool // the endpoint
 }
 
 // take takes deliveries that are due. Since due, another process may have disabled
@@ -148,18 +146,24 @@ func (s *store) take(ctx context.Context, of []candidate, client string) (all []
 		return nil, err
 	}
 	err = s.each(ctx, s.db, func(rows *sql.Rows) error {
-		t, err := readTaken(rows)
+		job := &rivertype.JobRow{
+			Kind: kind, MaxAttempts: crashLimit, Priority: priority, Queue: queueName, State: rivertype.JobStateRunning,
+		}
+		t := taken{job: job}
+		var at, created storedTime
+		err := rows.Scan(&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &t.endpoint)
+		job.CreatedAt = created.Time
+		if !at.IsZero() {
+			job.AttemptedAt, job.ScheduledAt = &at.Time, at.Time
+		}
 		all = append(all, t)
 		return err
 	}, s.takeQuery(), string(raw), client)
 	return all, err
 }
 
-// takeQuery returns the statement of take.
 func (s *store) takeQuery() string {
-	const known = `EXISTS (SELECT 1 FROM deliveryqueue_endpoint AS own WHERE own.endpoint = %s AND %s)`
-	state := fmt.Sprintf(known, s.endpoint(), `own.disabled_at > 0`)
-	state += `, ` + fmt.Sprintf(known, s.endpoint(), `own.per_second > 0`)
+	alone := `EXISTS (SELECT 1 FROM deliveryqueue_endpoint AS own WHERE own.endpoint = %s AND ` + s.isLeftAlone() + `)`
 	if s.sqlite { // it has no LATERAL
 		return fmt.Sprintf(`
 			WITH RECURSIVE pick (endpoint, n, id, at) AS (
@@ -174,9 +178,9 @@ func (s *store) takeQuery() string {
 			UPDATE river_job SET state = 'running', attempt = min(attempt + 1, %[3]d), attempted_at = %[4]s,
 				attempted_by = jsonb_array($2)
 			WHERE id IN (SELECT id FROM pick)
-			RETURNING id, CASE WHEN json_valid(args, 5) THEN json(args) ELSE args END,
-				CASE WHEN json_valid(metadata, 5) THEN json(metadata) ELSE metadata END, attempt, attempted_at, created_at, %[1]s, %[6]s`,
-			s.endpoint(), s.available(), maxAttempt, s.after(`0`), fmt.Sprintf(known, `value ->> 'endpoint'`, s.isLeftAlone()), state)
+			RETURNING id, CASE WHEN json_valid(args, 5) THEN json(args) ELSE 'null' END,
+				CASE WHEN json_valid(metadata, 5) THEN json(metadata) ELSE metadata END, attempt, attempted_at, created_at, %[1]s`,
+			s.endpoint(), s.available(), maxAttempt, s.after(`0`), fmt.Sprintf(alone, `value ->> 'endpoint'`))
 	}
 	return fmt.Sprintf(`
 		WITH taken AS MATERIALIZED (
@@ -188,23 +192,9 @@ func (s *store) takeQuery() string {
 		UPDATE river_job SET state = 'running', attempt = LEAST(attempt + 1, %[3]d), attempted_at = now(),
 			attempted_by = ARRAY[$2]
 		WHERE id = ANY (ARRAY(SELECT id FROM taken)) -- for a join, PostgreSQL may read the whole table
-		RETURNING id, args, metadata, attempt, attempted_at, created_at, %[1]s, %[5]s`, s.endpoint(), s.available(), maxAttempt,
-		fmt.Sprintf(known, `want.endpoint`, s.isLeftAlone()), state)
+		RETURNING id, args, metadata, attempt, attempted_at, created_at, %[1]s`, s.endpoint(), s.available(), maxAttempt,
+		fmt.Sprintf(alone, `want.endpoint`))
 }
 
 // maxAttempt is the largest attempt number that River can store.
 const maxAttempt = math.MaxInt16
-
-func readTaken(rows *sql.Rows) (taken, error) {
-	job := &rivertype.JobRow{
-		Kind: kind, MaxAttempts: crashLimit, Priority: priority, Queue: queueName, State: rivertype.JobStateRunning,
-	}
-	t := taken{job: job}
-	var at, created storedTime
-	err := rows.Scan(&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &t.endpoint, &t.disabled, &t.throttled)
-	job.CreatedAt = created.Time
-	if !at.IsZero() {
-		job.AttemptedAt, job.ScheduledAt = &at.Time, at.Time
-	}
-	return t, err
-}

@@ -22,9 +22,6 @@ type worker struct {
 	fetcher *fetcher
 }
 
-// NextRetry returns when a job whose run panicked runs again.
-func (*worker) NextRetry(*river.Job[args]) time.Time { return time.Now().Add(time.Second) }
-
 // The reasons of dead letters that are not an awsretry.Stop.
 const (
 	reasonUnreadable = "unreadable"
@@ -40,7 +37,7 @@ const leaveToNewer = time.Minute
 func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	q := w.queue
 	defer w.fetcher.leave(job.ID)
-	clock := clockOf(job.JobRow)
+	now := clockOf(job.JobRow)
 	meta, err := readMetadata(job.Metadata)
 	if err != nil {
 		return q.bury(ctx, job, record{Reason: reasonUnreadable}, err)
@@ -62,33 +59,30 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 		return q.bury(ctx, job, rec, err)
 	}
 	ctx = context.WithValue(ctx, idKey{}, job.ID)
-	if stored.ended(clock.now()) {
+	if stored.ended(now()) {
 		return q.fail(ctx, job, stored, rec, awsretry.Attempt{Stop: awsretry.StopDeadline, Err: errDeadline})
 	}
 	h := w.fetcher.ledger.of(job.ID)
-	if now, err := q.awaitTurn(ctx, rateOf(job.ID, stored.policy), meta.Head.Endpoint, h); refuses(err) {
+	if yes, err := q.awaitTurn(ctx, rateOf(job.ID, stored.policy), meta.Head.Endpoint, h); refuses(err) {
 		rec.Reason = reasonStore
 		return q.bury(ctx, job, rec, err)
 	} else if err != nil {
-		q.config.Logger.InfoContext(ctx, "deliveryqueue: a delivery waits", "delivery", job.ID, "error", err)
+		q.config.Logger.DebugContext(ctx, "deliveryqueue: a delivery waits", "delivery", job.ID, "error", err)
 		return q.snooze(ctx, job, rec, time.Second)
-	} else if !now {
+	} else if !yes {
 		return q.snooze(ctx, job, rec, 0)
 	}
 
-	began := clock.now()
+	began := now()
 	a := q.attempt(ctx, stored, rec.Attempts+1)
 	beginning := q.beginning(a.Response)
-	took := clock.now().Sub(began)
+	took := now().Sub(began)
 	w.fetcher.ledger.responded(job.ID, took)
-	if a.Class == awsretry.Success {
-		w.fetcher.ledger.succeeded(job.ID, clock.now())
-	}
 	after := rec.after(a, began, took, beginning)
 	if q.config.RetryStatus == nil && after.Refused != 0 && began.Sub(time.UnixMicro(after.Refused)) >= refusedFor {
 		a.Class, a.Stop = awsretry.Permanent, awsretry.StopPermanent
 	}
-	defer w.after(ctx, job, a, clock)
+	defer w.after(ctx, job, a, now)
 	q.obey(ctx, meta.Head.Endpoint, a)
 	switch {
 	case a.Class == awsretry.Success:
@@ -96,10 +90,10 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	case ctx.Err() != nil && (a.Stop == awsretry.StopCanceled || a.Stop == awsretry.StopDeadline):
 		// Run stops, or the delivery was canceled.
 		return q.snooze(ctx, job, rec, 0)
-	case h.disabled && a.Class.Retryable() && !stored.ended(clock.now().Add(probeInterval)):
+	case h.disabled && a.Class.Retryable() && !stored.ended(now().Add(probeInterval)):
 		after.Attempts = rec.Attempts // the policy continues when the endpoint has recovered
 		return q.settle(ctx, again(job.JobRow, after, probeInterval))
-	case a.Stop == "" && !stored.ended(clock.now().Add(a.Delay)):
+	case a.Stop == "" && !stored.ended(now().Add(a.Delay)):
 		return q.settle(ctx, again(job.JobRow, after, a.Delay))
 	case a.Stop == "":
 		a.Stop = awsretry.StopDeadline
@@ -112,7 +106,6 @@ var (
 	errDeadline = errors.New("deliveryqueue: the deadline of the delivery has passed")
 )
 
-// fail ends a delivery that failed for good.
 func (q *Queue) fail(ctx context.Context, job *river.Job[args], stored unread, rec record, a awsretry.Attempt) error {
 	rec.Reason = string(a.Stop)
 	if errors.Is(a.Err, errPanicked) {
@@ -134,12 +127,12 @@ func (q *Queue) obey(ctx context.Context, endpoint string, a awsretry.Attempt) {
 		return
 	}
 	if err := q.store.leaveAlone(ctx, endpoint, wait); err != nil {
-		q.config.Logger.InfoContext(ctx, "deliveryqueue: a Retry-After was not noted", "endpoint", endpoint, "error", err)
+		q.config.Logger.DebugContext(ctx, "deliveryqueue: a Retry-After was not noted", "endpoint", endpoint, "error", err)
 	}
 }
 
 // after reads the rest of the response, and records how the endpoint responded.
-func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Attempt, clock clock) {
+func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Attempt, now func() time.Time) {
 	if a.Response != nil {
 		finish(a.Response)
 	}
@@ -153,7 +146,7 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 		}
 		return
 	}
-	endpoint, before, after := w.fetcher.ledger.saw(job.ID, failed, time.Now())
+	endpoint, before, after := w.fetcher.ledger.saw(job.ID, failed, time.Now(), now())
 	var err error
 	if before != after {
 		err = q.store.setHealth(ctx, endpoint, failed)
@@ -163,7 +156,7 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 	}
 	limit := q.config.DisableAfter
 	gone := a.Response != nil && a.Response.StatusCode == http.StatusGone && a.Class == awsretry.Permanent &&
-		(endpointOf(a.Request.URL) != endpoint || !w.fetcher.ledger.delivered(endpoint, clock.now()))
+		(endpointOf(a.Request.URL) != endpoint || !w.fetcher.ledger.delivered(endpoint, now()))
 	if gone {
 		limit = 0
 	}
@@ -171,11 +164,10 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 		err = q.disable(ctx, endpoint, limit)
 	}
 	if err != nil {
-		q.config.Logger.InfoContext(ctx, "deliveryqueue: the health of an endpoint was not noted", "endpoint", endpoint, "error", err)
+		q.config.Logger.DebugContext(ctx, "deliveryqueue: the health of an endpoint was not noted", "endpoint", endpoint, "error", err)
 	}
 }
 
-// disable disables an endpoint that has failed for that long.
 func (q *Queue) disable(ctx context.Context, endpoint string, limit time.Duration) error {
 	since, disabled, err := q.store.disable(ctx, endpoint, limit, probeInterval)
 	if err != nil || !disabled {

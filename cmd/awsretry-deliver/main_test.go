@@ -26,7 +26,7 @@ func TestJSON(t *testing.T) {
 	clitest.CheckJSON(t, "awsretry-deliver list", waiting, run("list", "--db", db, "--json"), `{"last": [{"body": ""}]}`)
 	run("pause", "--db", db, "http://127.0.0.1:1")
 	clitest.CheckJSON(t, "awsretry-deliver endpoints", run("endpoints", "--db", db, "--json"),
-		`{"disabled": "", "next": "", "oldest": "", "per_second": 0}`)
+		`{"disabled": "", "due": "", "next": "", "per_second": 0}`)
 	clitest.CheckJSON(t, "awsretry-deliver stats", run("stats", "--db", db, "--json"))
 	clitest.CheckJSON(t, "awsretry-deliver redrive", run("redrive", "--db", db, "--json"))
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 )
 
 // An AddressError is the error of a connection to an address that is not
@@ -49,9 +51,9 @@ func CheckAddr(addr netip.Addr, allow ...netip.Prefix) error {
 		embedded := bare.As16()
 		return CheckAddr(netip.AddrFrom4([4]byte(embedded[12:])), allow...)
 	}
-	for _, special := range special {
-		if special.prefix.Contains(bare) {
-			return &AddressError{Addr: bare, Kind: special.kind}
+	for _, list := range special {
+		if slices.ContainsFunc(list.prefixes, func(p netip.Prefix) bool { return p.Contains(bare) }) {
+			return &AddressError{Addr: bare, Kind: list.kind}
 		}
 	}
 	if !bare.Is4() && !globalUnicast.Contains(bare) {
@@ -65,44 +67,30 @@ var (
 	globalUnicast = netip.MustParsePrefix("2000::/3")     // all that IANA has assigned for it
 )
 
-// special has the prefixes of addresses that are not public. The first prefix that
-// contains an address determines its kind. The prefixes are from the IANA IPv4 and
-// IPv6 Special-Purpose Address Registries, without the few public ones in them.
+// special has the prefixes of addresses that are not public. The first one that
+// contains an address determines its kind. The prefixes are from the IANA IPv4 and IPv6
+// Special-Purpose Address Registries, without the few public ones in them.
 var special = []struct {
-	prefix netip.Prefix
-	kind   string
+	kind     string
+	prefixes []netip.Prefix
 }{
-	{netip.MustParsePrefix("169.254.169.254/32"), "cloud metadata"},
-	{netip.MustParsePrefix("168.63.129.16/32"), "cloud metadata"}, // Azure's, in a public range
-	{netip.MustParsePrefix("100.100.100.200/32"), "cloud metadata"},
-	{netip.MustParsePrefix("192.0.0.192/32"), "cloud metadata"},
-	{netip.MustParsePrefix("fd00:ec2::254/128"), "cloud metadata"},
+	{"cloud metadata", prefixes("169.254.169.254/32 168.63.129.16/32 100.100.100.200/32 192.0.0.192/32 fd00:ec2::254/128")}, // the second in a public range of Azure
+	{"unspecified", prefixes("0.0.0.0/8 ::/128")},
+	{"private", prefixes("10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7")},
+	{"loopback", prefixes("127.0.0.0/8 ::1/128")},
+	{"link-local", prefixes("169.254.0.0/16 fe80::/10")},
+	{"multicast", prefixes("224.0.0.0/4 ff00::/8")},
+	{"carrier-grade NAT", prefixes("100.64.0.0/10")},
+	{"benchmarking", prefixes("198.18.0.0/15 2001:2::/48")},
+	{"documentation", prefixes("192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20")},
+	{"6to4", prefixes("192.88.99.0/24 2002::/16")},
+	{"Teredo", prefixes("2001::/32")},
+	{"reserved", prefixes("192.0.0.0/24 240.0.0.0/4 2001::/23")}, // 255.255.255.255 too
+}
 
-	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified"},
-	{netip.MustParsePrefix("10.0.0.0/8"), "private"},
-	{netip.MustParsePrefix("100.64.0.0/10"), "carrier-grade NAT"},
-	{netip.MustParsePrefix("127.0.0.0/8"), "loopback"},
-	{netip.MustParsePrefix("169.254.0.0/16"), "link-local"},
-	{netip.MustParsePrefix("172.16.0.0/12"), "private"},
-	{netip.MustParsePrefix("192.0.0.0/24"), "reserved"},
-	{netip.MustParsePrefix("192.0.2.0/24"), "documentation"},
-	{netip.MustParsePrefix("192.88.99.0/24"), "6to4"},
-	{netip.MustParsePrefix("192.168.0.0/16"), "private"},
-	{netip.MustParsePrefix("198.18.0.0/15"), "benchmarking"},
-	{netip.MustParsePrefix("198.51.100.0/24"), "documentation"},
-	{netip.MustParsePrefix("203.0.113.0/24"), "documentation"},
-	{netip.MustParsePrefix("224.0.0.0/4"), "multicast"},
-	{netip.MustParsePrefix("240.0.0.0/4"), "reserved"}, // 255.255.255.255 too
-
-	{netip.MustParsePrefix("::/128"), "unspecified"},
-	{netip.MustParsePrefix("::1/128"), "loopback"},
-	{netip.MustParsePrefix("2001::/32"), "Teredo"},
-	{netip.MustParsePrefix("2001:2::/48"), "benchmarking"},
-	{netip.MustParsePrefix("2001::/23"), "reserved"},
-	{netip.MustParsePrefix("2001:db8::/32"), "documentation"},
-	{netip.MustParsePrefix("2002::/16"), "6to4"},
-	{netip.MustParsePrefix("3fff::/20"), "documentation"},
-	{netip.MustParsePrefix("fc00::/7"), "private"},
-	{netip.MustParsePrefix("fe80::/10"), "link-local"},
-	{netip.MustParsePrefix("ff00::/8"), "multicast"},
+func prefixes(text string) (all []netip.Prefix) {
+	for prefix := range strings.FieldsSeq(text) {
+		all = append(all, netip.MustParsePrefix(prefix))
+	}
+	return all
 }

@@ -34,10 +34,7 @@ func PublicOnly(allow ...netip.Prefix) *http.Transport {
 	t.Proxy = nil
 	// As in awsretry's default Base, so that a connection that hangs is closed.
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}
-	t.DialContext = (&guard{
-		dialer: net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second},
-		allow:  slices.Clone(allow),
-	}).dial
+	t.DialContext = dialPublic(nil, slices.Clone(allow))
 	return t
 }
 
@@ -47,29 +44,27 @@ func Loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 }
 
-// A guard dials the addresses of a host that are not refused.
-type guard struct {
-	dialer net.Dialer
-	allow  []netip.Prefix
-}
-
-func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var tried atomic.Bool // an address that is not refused
-	dialer := g.dialer
-	dialer.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
-		to, err := netip.ParseAddrPort(resolved)
-		if err == nil {
-			err = CheckAddr(to.Addr(), g.allow...)
+// dialPublic returns a function that dials the addresses of a host that are not
+// refused.
+func dialPublic(names *net.Resolver, allow []netip.Prefix) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		var tried atomic.Bool // an address that is not refused
+		dialer := net.Dialer{Resolver: names, Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+		dialer.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(resolved)
+			if err == nil {
+				err = CheckAddr(to.Addr(), allow...)
+			}
+			if err == nil {
+				tried.Store(true)
+			}
+			return err
 		}
-		if err == nil {
-			tried.Store(true)
+		conn, err := dialer.DialContext(ctx, network, address)
+		if refused := (*AddressError)(nil); errors.As(err, &refused) && !tried.Load() {
+			// Not inside a net.OpError, which is a failure that a delivery retries.
+			return nil, &AddressError{Host: address, Addr: refused.Addr, Kind: refused.Kind}
 		}
-		return err
+		return conn, err
 	}
-	conn, err := dialer.DialContext(ctx, network, address)
-	if refused := (*AddressError)(nil); errors.As(err, &refused) && !tried.Load() {
-		// Not inside a net.OpError, which is a failure that a delivery retries.
-		return nil, &AddressError{Host: address, Addr: refused.Addr, Kind: refused.Kind}
-	}
-	return conn, err
 }

@@ -65,7 +65,7 @@ func guarded(t *testing.T, names *nameServer) *http.Transport {
 	allow := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	base := PublicOnly(allow...)
 	t.Cleanup(base.CloseIdleConnections)
-	base.DialContext = (&guard{dialer: net.Dialer{Resolver: names.resolver()}, allow: allow}).dial
+	base.DialContext = dialPublic(names.resolver(), allow)
 	return base
 }
 

@@ -30,18 +30,13 @@ func (v item) isName() bool { return v.kind == quoted || v.kind == token }
 
 // name returns the text of a string or a token.
 func (v item) name() string {
-	if v.kind != quoted || !strings.Contains(v.text, `\`) {
-		return v.text
+	if v.kind == quoted && strings.Contains(v.text, `\`) {
+		return escapes.Replace(v.text)
 	}
-	var b strings.Builder
-	for i := 0; i < len(v.text); i++ {
-		if v.text[i] == '\\' {
-			i++
-		}
-		b.WriteByte(v.text[i])
-	}
-	return b.String()
+	return v.text
 }
+
+var escapes = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
 // number returns the item's number, or -1 if it is not a number or is negative.
 func (v item) number() float64 {
@@ -49,125 +44,6 @@ func (v item) number() float64 {
 		return n
 	}
 	return -1
-}
-
-// A scanner parses a field from left to right. Its methods report whether they found
-// what they parse. If failed is set, the whole field must be ignored, including the
-// members that were returned before.
-type scanner struct {
-	left   string
-	failed bool
-}
-
-func begin(field string) scanner { return scanner{left: strings.Trim(field, " ")} }
-
-// listed reads the next member of a list.
-func (s *scanner) listed(m *member) bool {
-	*m = member{}
-	return s.left != "" && s.check(s.member(m) && s.comma())
-}
-
-// keyed reads the next member of a dictionary.
-func (s *scanner) keyed(m *member) (ok bool) {
-	*m = member{}
-	if s.left == "" {
-		return false
-	}
-	m.key, ok = s.key()
-	switch {
-	case !ok:
-	case s.next("="):
-		ok = s.member(m)
-	default: // true
-		ok = s.params(m)
-	}
-	return s.check(ok && s.comma())
-}
-
-func (s *scanner) check(ok bool) bool {
-	s.failed = !ok
-	return ok
-}
-
-// comma reads the separator between two members, or nothing at the end of the field.
-func (s *scanner) comma() bool {
-	s.skip(" \t")
-	if s.left == "" {
-		return true
-	}
-	if !s.next(",") {
-		return false
-	}
-	s.skip(" \t")
-	return s.left != ""
-}
-
-func (s *scanner) skip(set string) { s.left = strings.TrimLeft(s.left, set) }
-
-func (s *scanner) next(text string) bool {
-	left, ok := strings.CutPrefix(s.left, text)
-	s.left = left
-	return ok
-}
-
-// take removes the first n bytes and returns them.
-func (s *scanner) take(n int) string {
-	taken := s.left[:n]
-	s.left = s.left[n:]
-	return taken
-}
-
-// run returns the number of leading bytes that are in the class.
-func (s *scanner) run(class func(c byte) bool) int {
-	n := 0
-	for n < len(s.left) && class(s.left[n]) {
-		n++
-	}
-	return n
-}
-
-func (s *scanner) member(m *member) (ok bool) {
-	if s.next("(") {
-		ok = s.inner()
-	} else {
-		m.item, ok = s.item()
-	}
-	return ok && s.params(m)
-}
-
-// inner reads an inner list after its opening parenthesis.
-func (s *scanner) inner() bool {
-	for {
-		s.skip(" ")
-		if s.next(")") {
-			return true
-		}
-		if _, ok := s.item(); !ok {
-			return false
-		}
-		if !s.params(&member{}) {
-			return false
-		}
-		if s.left == "" || s.left[0] != ' ' && s.left[0] != ')' {
-			return false
-		}
-	}
-}
-
-func (s *scanner) params(m *member) bool {
-	for s.next(";") {
-		s.skip(" ")
-		key, ok := s.key()
-		value := item{}
-		if ok && s.next("=") {
-			value, ok = s.item()
-		}
-		if !ok {
-			return false
-		}
-		m.set(key, value)
-	}
-	return true
 }
 
 // set sets a parameter of a rate limit: in the words of the drafts, of draft 7, or of
@@ -189,93 +65,163 @@ func (m *member) set(key string, value item) {
 	}
 }
 
-func (s *scanner) key() (string, bool) {
-	if s.left == "" || !isLower(s.left[0]) && s.left[0] != '*' {
-		return "", false
-	}
-	return s.take(s.run(func(c byte) bool {
-		return isLower(c) || isDigit(c) || strings.IndexByte("_-.*", c) >= 0
-	})), true
+// A scanner parses a field from left to right. If it fails, nothing is left, and the
+// whole field must be ignored, including the members that were returned before.
+type scanner struct {
+	left   string
+	failed bool
 }
 
-func (s *scanner) item() (v item, ok bool) {
+func begin(field string) scanner { return scanner{left: strings.Trim(field, " ")} }
+
+// require makes the scanner fail unless ok.
+func (s *scanner) require(ok bool) {
+	if !ok {
+		s.left, s.failed = "", true
+	}
+}
+
+// listed reads the next member of a list, and reports whether there is one.
+func (s *scanner) listed(m *member) bool { return s.member(m, false) }
+
+// keyed reads the next member of a dictionary, and reports whether there is one.
+func (s *scanner) keyed(m *member) bool { return s.member(m, true) }
+
+func (s *scanner) member(m *member, keyed bool) bool {
+	*m = member{}
 	if s.left == "" {
-		return v, false
-	}
-	switch c := s.left[0]; {
-	case isDigit(c) || c == '-':
-		v.kind = numeric
-		v.text, ok = s.number()
-	case c == '"':
-		v.kind = quoted
-		v.text, ok = s.quoted()
-	case isLetter(c) || c == '*':
-		v.kind = token
-		v.text, ok = s.take(s.run(isTokenByte)), true
-	case c == '?':
-		ok = s.next("?0") || s.next("?1")
-	case c == ':':
-		s.take(1)
-		v.text = s.take(s.run(func(c byte) bool { return isLetter(c) || isDigit(c) || strings.IndexByte("+/=", c) >= 0 }))
-		ok = s.next(":")
-	case c == '@':
-		s.take(1)
-		v.text, ok = s.number()
-		ok = ok && !strings.Contains(v.text, ".")
-	case c == '%':
-		s.take(1)
-		ok = s.display()
-	}
-	return v, ok
-}
-
-func (s *scanner) number() (text string, ok bool) {
-	before := s.left
-	s.next("-")
-	digits := s.run(isDigit)
-	s.take(digits)
-	ok = digits >= 1 && digits <= 15
-	if s.next(".") {
-		fraction := s.run(isDigit)
-		s.take(fraction)
-		ok = digits >= 1 && digits <= 12 && fraction >= 1 && fraction <= 3
-	}
-	return before[:len(before)-len(s.left)], ok
-}
-
-func (s *scanner) quoted() (text string, ok bool) {
-	for i := 1; i < len(s.left); i++ {
-		switch c := s.left[i]; {
-		case c == '"':
-			text = s.left[1:i]
-			s.left = s.left[i+1:]
-			return text, true
-		case c == '\\':
-			if i++; i == len(s.left) || s.left[i] != '"' && s.left[i] != '\\' {
-				return "", false
-			}
-		case c < ' ' || c > '~':
-			return "", false
-		}
-	}
-	return "", false
-}
-
-// display reads a display string after its percent sign.
-func (s *scanner) display() bool {
-	if !s.next(`"`) {
 		return false
 	}
-	for {
-		s.take(s.run(func(c byte) bool { return c >= ' ' && c <= '~' && c != '%' && c != '"' }))
-		if s.next(`"`) {
-			return true
-		}
-		if !s.next("%") || len(s.left) < 2 || !isHex(s.left[0]) || !isHex(s.left[1]) {
-			return false
-		}
-		s.take(2)
+	if keyed {
+		m.key = s.key()
 	}
+	if !keyed || s.next("=") { // otherwise its value is true
+		m.item = s.value()
+	}
+	s.params(m)
+	if s.skip(" \t"); s.left != "" { // there is another one
+		s.require(s.next(","))
+		s.skip(" \t")
+		s.require(s.left != "")
+	}
+	return !s.failed
+}
+
+func (s *scanner) skip(set string) { s.left = strings.TrimLeft(s.left, set) }
+
+// next reads a text if it comes next, and reports whether it does.
+func (s *scanner) next(text string) (ok bool) {
+	s.left, ok = strings.CutPrefix(s.left, text)
+	return ok
+}
+
+// peek returns the next byte, or 0 at the end.
+func (s *scanner) peek() byte {
+	if s.left == "" {
+		return 0
+	}
+	return s.left[0]
+}
+
+func (s *scanner) take(n int) string {
+	taken := s.left[:n]
+	s.left = s.left[n:]
+	return taken
+}
+
+// run reads the bytes that come next and are in the class.
+func (s *scanner) run(class func(c byte) bool) string {
+	n := 0
+	for n < len(s.left) && class(s.left[n]) {
+		n++
+	}
+	return s.take(n)
+}
+
+// value reads an item or an inner list, which rate limits do not use.
+func (s *scanner) value() item {
+	if !s.next("(") {
+		return s.item()
+	}
+	for s.skip(" "); !s.next(")") && !s.failed; s.skip(" ") {
+		s.item()
+		s.params(&member{})
+		c := s.peek()
+		s.require(c == ' ' || c == ')')
+	}
+	return item{}
+}
+
+func (s *scanner) params(m *member) {
+	for s.next(";") {
+		s.skip(" ")
+		key, value := s.key(), item{}
+		if s.next("=") {
+			value = s.item()
+		}
+		m.set(key, value)
+	}
+}
+
+func (s *scanner) key() string {
+	c := s.peek()
+	s.require(isLower(c) || c == '*')
+	return s.run(func(c byte) bool { return isLower(c) || isDigit(c) || strings.IndexByte("_-.*", c) >= 0 })
+}
+
+func (s *scanner) item() (v item) {
+	switch c := s.peek(); {
+	case isDigit(c) || c == '-':
+		return item{numeric, s.number()}
+	case s.next(`"`):
+		return item{quoted, s.quoted(false)}
+	case isLetter(c) || c == '*':
+		return item{token, s.run(isTokenByte)}
+	case s.next(":"):
+		v.text = s.run(func(c byte) bool { return isLetter(c) || isDigit(c) || strings.IndexByte("+/=", c) >= 0 })
+		s.require(s.next(":"))
+	case s.next("@"):
+		s.require(!strings.Contains(s.number(), "."))
+	case s.next(`%"`):
+		s.quoted(true)
+	default:
+		s.require(s.next("?0") || s.next("?1"))
+	}
+	return v
+}
+
+func (s *scanner) number() string {
+	before := s.left
+	s.next("-")
+	digits := len(s.run(isDigit))
+	s.require(digits >= 1 && digits <= 15)
+	if s.next(".") {
+		fraction := len(s.run(isDigit))
+		s.require(digits <= 12 && fraction >= 1 && fraction <= 3)
+	}
+	return before[:len(before)-len(s.left)]
+}
+
+// quoted reads the rest of a string, or of a display string.
+func (s *scanner) quoted(display bool) (text string) {
+	for i := 0; i < len(s.left); i++ {
+		after := s.left[i+1:]
+		switch c := s.left[i]; {
+		case c == '"':
+			text, s.left = s.left[:i], after
+			return text
+		case c == '\\' && !display:
+			s.require(strings.HasPrefix(after, `"`) || strings.HasPrefix(after, `\`))
+			i++
+		case c == '%' && display:
+			s.require(len(after) >= 2 && isHex(after[0]) && isHex(after[1]))
+			i += 2
+		case c < ' ' || c > '~':
+			s.require(false)
+		}
+	}
+	s.require(false)
+	return ""
 }
 
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }

@@ -1,6 +1,7 @@
 package limitheaders
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -31,53 +32,93 @@ func (r *reader) group(d dialect, kind string) *group {
 	return g
 }
 
-// append appends the limits in a group.
-func (r *reader) append(limits []Limit, g *group) []Limit {
-	l := Limit{Name: r.nameOf(g)}
-	window, at := time.Duration(0), 0
-	switch left, all := g.values[remaining], g.values[quota]; {
-	case namesLimits(left):
-		return appendNamed(limits, left)
-	case left != "":
-		if l.Remaining, window, at = least(left, all); at < 0 {
-			return limits
-		}
-	case strings.Contains(all, "/") && (g.dialect != unmarked || strings.Contains(g.kind, "call")):
-		return add(limits, usedOf(l.Name, all))
-	case strings.Contains(g.values[usage], ","):
-		return g.appendUsed(limits, l.Name, r.now())
-	default:
-		used, ok := number(g.values[usage])
-		all, ok2 := number(all)
-		if !ok || !ok2 {
-			return limits
-		}
-		l.Remaining = max(all-used, 0)
-	}
-	l.Quota = quotaOf(g.values[quota], at, l.Remaining)
-	kindWindow, isWindow := windowOf(g.kind)
-	var ok bool
-	if l.Reset, l.Refills, ok = r.resetOf(g, at); ok {
-		return add(limits, l)
-	}
-	switch length, ok := number(g.values[windowMilliseconds]); {
-	case isWindow:
-		l.Reset = untilNext(kindWindow, r.now())
-	case g.dialect == unmarked: // not certainly a limit
-		return limits
-	case window > 0:
-		l.Reset = window
-	case ok:
-		l.Reset = inSeconds(length / 1000)
-	default:
-		l.Reset, l.Refills = r.sharedReset(g)
-	}
-	return add(limits, l)
+// covers reports whether what the headers of g announce may apply to h: its kind is
+// that of g, or begins with it.
+func (g *group) covers(h *group) bool {
+	rest, begins := strings.CutPrefix(h.kind, g.kind)
+	return g.dialect == h.dialect && begins && (g.kind == "" || rest == "" || rest[0] == '-')
 }
 
-// resetOf returns the reset in a group. The headers of a group may have several
-// values.
-func (r *reader) resetOf(g *group, at int) (after time.Duration, refills, ok bool) {
+// append appends the limits in a group, one for each element of what remains or, if
+// that is not announced, of what is used. Of those with one name, add keeps the
+// strictest.
+func (r *reader) append(limits []Limit, g *group) []Limit {
+	left, used, quotas := g.values[remaining], g.values[usage], g.values[quota]
+	before, after, isFraction := strings.Cut(quotas, "/") // 32/40, as Shopify sends it
+	if isFraction = isFraction && left == ""; isFraction {
+		used, quotas = before, after
+	}
+	isMarked := g.dialect != unmarked || isFraction && strings.Contains(g.kind, "call")
+	inWindows := left == "" && strings.Contains(used, ",")
+	named, window := r.nameOf(g), windowOf(g.kind)
+	for i, rest := 0, cmp.Or(left, used); rest != "" && i < mostElements; i++ {
+		var e element
+		e, rest = nextElement(rest)
+		l := Limit{Name: cmp.Or(e.name, named), Remaining: e.number}
+		all, known := nth(quotas, i)
+		switch {
+		case e.number < 0, e.number == 0 && known && all == 0: // no limit, as Brave documents
+			continue
+		case left != "":
+		case !known, e.name != "", inWindows && i >= len(ofUsage):
+			continue
+		case isFraction:
+			l.Remaining = all - e.number
+		default: // more than the quota may be used
+			l.Remaining = max(all-e.number, 0)
+		}
+		if inWindows {
+			l.Name, window = join(named, ofUsage[i].kind), ofUsage[i].window
+		}
+		l.Quota = quotaOf(quotas, i, l.Remaining)
+		ok := false
+		if l.Reset, l.Refills, ok = r.resetOf(g, i, window, e.window); ok || isMarked { // otherwise it is not certainly a limit
+			limits = add(limits, l)
+		}
+	}
+	return limits
+}
+
+// ofUsage has the kinds and the windows of a list of what is used, as Strava sends it.
+var ofUsage = []struct {
+	kind   string
+	window time.Duration
+}{{"quarter-hour", 15 * time.Minute}, {"day", 24 * time.Hour}}
+
+// resetOf returns the reset of the limit at an index of a group: what is announced, the
+// end of a calendar's window or, for headers that are marked as those of a limit, the
+// length of a window or the reset that several limits share.
+func (r *reader) resetOf(g *group, at int, calendar, length time.Duration) (after time.Duration, refills, ok bool) {
+	if after, refills, ok = r.announced(g, at); ok {
+		return after, refills, true
+	}
+	if calendar > 0 {
+		now := r.now() // windows are aligned to UTC
+		return now.Truncate(calendar).Add(calendar).Sub(now), false, true
+	}
+	if g.dialect == unmarked {
+		return -1, false, false
+	}
+	if ms, ok := nth(g.values[windowMilliseconds], at); ok && length == 0 {
+		length = inSeconds(ms / 1000)
+	}
+	if length > 0 {
+		return length, false, true
+	}
+	for i := range r.n { // the longest kind is the last
+		h := &r.groups[i]
+		if h.covers(g) && h.values[remaining] == "" && h.values[usage] == "" {
+			if shared, how, ok := r.announced(h, 0); ok {
+				after, refills = shared, how
+			}
+		}
+	}
+	return after, refills, true
+}
+
+// announced returns the reset that the headers of a group announce, which may have
+// several values.
+func (r *reader) announced(g *group, at int) (after time.Duration, refills, ok bool) {
 	if s, ok := nth(g.values[resetAfter], at); ok {
 		return inSeconds(s), false, true
 	}
@@ -91,45 +132,15 @@ func (r *reader) resetOf(g *group, at int) (after time.Duration, refills, ok boo
 	return -1, false, false
 }
 
-// nameOf returns the name of the limit in a group.
+// nameOf returns the name of the limits in a group.
 func (r *reader) nameOf(g *group) string {
-	for i := r.above(g, r.n); i >= 0; i = r.above(g, i) {
-		if named := r.groups[i].values[name]; named != "" {
-			return join(named, g.kind)
+	named := ""
+	for i := range r.n { // the longest kind is the last
+		if h := &r.groups[i]; h.covers(g) {
+			named = cmp.Or(h.values[name], named)
 		}
 	}
-	return g.kind
-}
-
-// sharedReset returns the reset that a limit shares with others, or a negative one.
-func (r *reader) sharedReset(g *group) (after time.Duration, refills bool) {
-	for i := r.above(g, r.n); i >= 0; i = r.above(g, i) {
-		if h := &r.groups[i]; h.values[remaining] == "" && h.values[usage] == "" {
-			if after, refills, ok := r.resetOf(h, 0); ok {
-				return after, refills
-			}
-		}
-	}
-	return -1, false
-}
-
-// above returns the index of the last group before next whose kind is that of g or
-// the beginning of it, or -1.
-func (r *reader) above(g *group, next int) int {
-	for next--; next >= 0; next-- {
-		h := &r.groups[next]
-		rest, begins := strings.CutPrefix(g.kind, h.kind)
-		if h.dialect == g.dialect && begins && (h.kind == "" || rest == "" || rest[0] == '-') {
-			break
-		}
-	}
-	return next
-}
-
-// untilNext returns the time until the next window begins. Windows are aligned to
-// UTC.
-func untilNext(window time.Duration, now time.Time) time.Duration {
-	return now.Truncate(window).Add(window).Sub(now)
+	return join(named, g.kind)
 }
 
 // join joins two names with a slash. Either may be empty.

@@ -38,13 +38,10 @@ func moment(text string, now func() time.Time) (reset time.Duration, isDuration 
 
 // parseDate parses a date in the format of HTTP, RFC 3339 or JavaScript.
 func parseDate(text string) (at time.Time, ok bool) {
-	if len(text) < len("2006-01-02") {
+	if len(text) < len("2006-01-02") || isDigit(text[0]) && text[4] != '-' {
 		return at, false
 	}
 	if isDigit(text[0]) {
-		if text[4] != '-' {
-			return at, false
-		}
 		for _, layout := range []string{
 			time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05.999999999",
 			time.DateTime + " UTC", time.DateTime,

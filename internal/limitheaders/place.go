@@ -29,7 +29,8 @@ const (
 type field int
 
 const (
-	quota field = iota
+	none field = iota
+	quota
 	remaining
 	reset
 	resetAfter
@@ -40,26 +41,19 @@ const (
 	policy // RateLimit-Policy
 	whole  // all in one value, as in RateLimit
 	fields
-	none = fields
 )
 
-// fieldOf returns the field that a word in a header's name denotes.
-func fieldOf(word string) field {
-	switch word {
-	case "limit", "max", "quota":
-		return quota
-	case "remaining", "left":
-		return remaining
-	case "reset", "resettime":
-		return reset
-	case "used", "usage":
-		return usage
-	case "resource", "name", "bucket":
-		return name
-	case "policy":
-		return policy
-	}
-	return none
+// fieldOf has the fields that words in a header's name denote.
+var fieldOf = map[string]field{
+	"limit": quota, "max": quota, "quota": quota,
+	"remaining": remaining, "left": remaining,
+	"reset": reset, "reset-seconds": reset, "reset-after": resetAfter,
+	"reset-ms": resetMilliseconds, "reset-milliseconds": resetMilliseconds,
+	"used": usage, "usage": usage,
+	"interval-ms": windowMilliseconds, "interval-milliseconds": windowMilliseconds,
+	"window-ms": windowMilliseconds, "window-milliseconds": windowMilliseconds,
+	"resource": name, "name": name, "bucket": name,
+	"policy": policy,
 }
 
 // known has the places of headers that were seen before.
@@ -95,20 +89,20 @@ func find(key string, keep bool) place {
 // The words before and after rate limit are a field and a kind. X and Anthropic do
 // not belong to the kind. The field is the last word or, if that is not a field, the
 // first one that is. A header without a field has all of them in its value.
-func placeOf(key string) place {
-	words, p := wordsOf(key), place{field: none}
-	switch {
-	case slices.Contains(words, ""):
+func placeOf(key string) (p place) {
+	words := wordsOf(key)
+	if len(words) == 0 {
 		return p
-	case words[0] == "x":
+	}
+	switch words[0] {
+	case "x":
 		p.dialect, words = extension, words[1:]
-	case words[0] == "anthropic":
+	case "anthropic":
 		p.dialect, words = anthropic, words[1:]
 	}
 	var kind []string
 	if mark := slices.Index(words, "rate"); mark >= 0 && mark+1 < len(words) && words[mark+1] == "limit" {
-		p.field, kind = split(words[mark+2:])
-		if p.field == none {
+		if p.field, kind = split(words[mark+2:]); p.field == none {
 			p.field = whole
 		}
 		kind = slices.Concat(words[:mark], kind)
@@ -119,11 +113,6 @@ func placeOf(key string) place {
 		p.field, kind = split(words)
 		kind = slices.DeleteFunc(kind, func(word string) bool { return word == "limit" })
 	}
-	for i, word := range kind {
-		if word == "today" { // X-Limit-Per-Day and X-Remaining-Today
-			kind[i] = "day"
-		}
-	}
 	kind = slices.DeleteFunc(kind, func(word string) bool { return word == "per" || word == "this" || word == "time" })
 	p.kind = strings.Join(kind, "-")
 	if strings.Contains(p.kind, "concurren") { // not a limit of this sort
@@ -132,77 +121,52 @@ func placeOf(key string) place {
 	return p
 }
 
-// wordsOf returns the words of a header's name in lower case. It separates words like
-// RateLimit and UserRemaining.
-func wordsOf(key string) (words []string) {
-	for word := range strings.SplitSeq(strings.ToLower(key), "-") {
-		for _, last := range []string{"limit", "remaining", "reset"} {
-			before, ok := strings.CutSuffix(word, last)
-			if !ok || before == "" || strings.HasSuffix(before, "_") {
-				continue
-			}
-			if kind, ok := strings.CutSuffix(before, "rate"); ok && kind != "" && last == "limit" {
-				words, before = append(words, kind), "rate"
-			}
-			words, word = append(words, before), last
-			break
-		}
-		words = append(words, word)
+// joined replaces words that are written as one. A hyphen follows each word.
+var joined = strings.NewReplacer(
+	"_limit-", "_limit-", "_remaining-", "_remaining-", "_reset-", "_reset-", // not separated
+	"ratelimit-", "-rate-limit-", "limit-", "-limit-", "remaining-", "-remaining-",
+	"reset-", "-reset-", "resettime-", "-reset-",
+	"today-", "day-", // X-Limit-Per-Day and X-Remaining-Today
+)
+
+// wordsOf returns the words of a header's name in lower case, or none if one is
+// empty. It separates words like RateLimit and UserRemaining.
+func wordsOf(key string) []string {
+	if strings.Contains("-"+key+"-", "--") {
+		return nil
 	}
-	return words
+	return strings.FieldsFunc(joined.Replace(strings.ToLower(key)+"-"), func(r rune) bool { return r == '-' })
 }
 
 // split splits words into a field and a kind.
 func split(words []string) (f field, kind []string) {
-	f, begin, end := none, 0, 0
+	begin, end := 0, 0
 	for i := range words {
-		next, size := fieldIn(words[i:])
-		last := i+size == len(words)
-		if next != none && (f == none || last && next != name) && (next != name || last) {
-			f, begin, end = next, i, i+size
+		for size := min(2, len(words)-i); size > 0; size-- {
+			next := fieldOf[strings.Join(words[i:i+size], "-")]
+			last := i+size == len(words)
+			if next != none && (f == none || last && next != name) && (next != name || last) {
+				f, begin, end = next, i, i+size
+			}
 		}
 	}
 	return f, slices.Delete(words, begin, end)
 }
 
-// fieldIn returns the field with which the words begin, and the number of its words.
-func fieldIn(words []string) (f field, size int) {
-	f = fieldOf(words[0])
-	if len(words) == 1 {
-		return f, 1
-	}
-	switch milliseconds := words[1] == "ms" || words[1] == "milliseconds"; {
-	case milliseconds && (words[0] == "interval" || words[0] == "window"):
-		return windowMilliseconds, 2
-	case f != reset:
-	case milliseconds:
-		return resetMilliseconds, 2
-	case words[1] == "after":
-		return resetAfter, 2
-	case words[1] == "seconds":
-		return reset, 2
-	}
-	return f, 1
+// windows has the windows that words denote.
+var windows = map[string]time.Duration{
+	"second": time.Second, "secondly": time.Second, "min": time.Minute, "minute": time.Minute, "hour": time.Hour,
+	"day": 24 * time.Hour, "daily": 24 * time.Hour,
 }
 
 // windowOf returns the window that the last word of a kind denotes, such as minute or
-// 24hour.
-func windowOf(kind string) (window time.Duration, ok bool) {
+// 24hour, or 0.
+func windowOf(kind string) time.Duration {
 	word := kind[strings.LastIndexByte(kind, '-')+1:]
 	unit := strings.TrimLeft(word, "0123456789")
-	switch unit {
-	case "second", "secondly":
-		window = time.Second
-	case "min", "minute":
-		window = time.Minute
-	case "hour":
-		window = time.Hour
-	case "day", "daily":
-		window = 24 * time.Hour
+	window := windows[unit]
+	if times, ok := number(word[:len(word)-len(unit)]); ok {
+		window = inSeconds(times * window.Seconds())
 	}
-	if times := word[:len(word)-len(unit)]; times != "" {
-		n, _ := number(times)
-		window = inSeconds(n * window.Seconds())
-	}
-	return window, window > 0
+	return window
 }

@@ -62,13 +62,15 @@ func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit 
 		case p.field == quota && isDictionary(value):
 			p.field = whole
 		case p.field == whole && !strings.Contains(value, "="): // X-RateLimit: 100
-			if _, ok := windowOf(p.kind); !ok && p.kind != "" {
+			if p.kind != "" && windowOf(p.kind) == 0 {
 				continue
 			}
 			p.field = quota
 		}
 		if g := r.group(p.dialect, p.kind); g != nil {
-			choose(&g.values[p.field], value)
+			if old := &g.values[p.field]; *old == "" || value < *old { // of several spellings, whatever their order
+				*old = value
+			}
 		}
 	}
 	before := limits
@@ -85,21 +87,13 @@ func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit 
 	return limits
 }
 
-// concerns reports whether a header may announce a limit: its name has limit, remai
-// or reset.
+// concerns reports whether a header may announce a limit.
 func concerns(key string) bool {
-	for i := 2; i < len(key)-2; i++ {
-		if c := key[i] | 0x20; c == 'm' || c == 's' {
-			switch word := key[i-2 : i+3]; word[4] | 0x20 {
-			case 't':
-				if strings.EqualFold(word, "limit") || strings.EqualFold(word, "reset") {
-					return true
-				}
-			case 'i':
-				if strings.EqualFold(word, "remai") {
-					return true
-				}
-			}
+	for i := range max(len(key)-4, 0) {
+		word := key[i : i+5]
+		if c := word[2] | 0x20; (c == 'm' || c == 's') && // before the comparisons, which take longer
+			(strings.EqualFold(word, "limit") || strings.EqualFold(word, "reset") || strings.EqualFold(word, "remai")) {
+			return true
 		}
 	}
 	return false
@@ -117,22 +111,13 @@ type reader struct {
 // now returns when the response was generated, on the clock of its resets.
 func (r *reader) now() time.Time {
 	if r.made.IsZero() {
-		ok := false
-		if dates := r.header["Date"]; len(dates) > 0 {
-			r.made, ok = parseDate(dates[0])
-		}
+		at, ok := parseDate(r.header.Get("Date"))
 		if !ok {
-			r.made = r.clock()
+			at = r.clock()
 		}
+		r.made = at
 	}
 	return r.made
-}
-
-// choose keeps one of several spellings of a header, independent of their order.
-func choose(old *string, value string) {
-	if *old == "" || value < *old {
-		*old = value
-	}
 }
 
 // add adds a limit if it is valid. If two limits have the same name, the stricter one
@@ -157,6 +142,3 @@ func add(limits []Limit, l Limit) []Limit {
 	}
 	return append(limits, l)
 }
-
-// invalid is the invalid Limit.
-var invalid = Limit{Remaining: -1}

@@ -24,13 +24,9 @@ func structured(limits []Limit, kind, current, policy string) []Limit {
 	read := limits
 	s = begin(current)
 	for m := (member{}); s.listed(&m); {
-		l := Limit{Remaining: m.r.number(), Reset: inSeconds(m.t.number())}
 		for i := range policies[:n] {
 			if p := &policies[i]; p.applies(&m) {
-				l.Quota = max(p.q.number(), 0)
-				if w := p.w.number(); l.Reset < 0 && w > 0 {
-					l.Reset = inSeconds(w)
-				}
+				m.q, m.w = cmp.Or(m.q, p.q), cmp.Or(m.w, p.w)
 				m.qu, m.pk = cmp.Or(m.qu, p.qu), cmp.Or(m.pk, p.pk)
 				break
 			}
@@ -38,12 +34,11 @@ func structured(limits []Limit, kind, current, policy string) []Limit {
 		if !m.isName() || m.qu.text == "concurrent-requests" {
 			continue
 		}
-		l.Name = join(kind, m.name())
+		name := join(kind, m.name())
 		if m.qu.text != "requests" {
-			l.Name = join(l.Name, m.qu.text)
+			name = join(name, m.qu.text)
 		}
-		l.Name = join(l.Name, m.pk.text)
-		read = add(read, l)
+		read = add(read, m.limit(join(name, m.pk.text)))
 	}
 	if s.failed {
 		return dictionary(limits, kind, current)
@@ -79,12 +74,16 @@ func dictionary(limits []Limit, kind, field string) []Limit {
 
 // limit returns the limit in the parameters of a member.
 func (m *member) limit(name string) Limit {
-	return Limit{Name: name, Quota: max(m.q.number(), 0), Remaining: m.r.number(), Reset: inSeconds(m.t.number())}
+	l := Limit{Name: name, Quota: max(m.q.number(), 0), Remaining: m.r.number(), Reset: inSeconds(m.t.number())}
+	if w := m.w.number(); l.Reset < 0 && w > 0 {
+		l.Reset = inSeconds(w)
+	}
+	return l
 }
 
 // isDictionary reports whether a value begins with a key.
 func isDictionary(value string) bool {
 	s := begin(value)
-	_, ok := s.key()
-	return ok && s.next("=")
+	s.key()
+	return s.next("=")
 }

@@ -1,27 +1,47 @@
 package limitheaders
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
 )
 
+// mostElements is how many elements of a value are read.
+const mostElements = 2 * MostRead
+
+// An element is a part of a value between commas: a number, with a window as in
+// 76;w=21600 from Docker Hub, or after the name of a limit as in a/b;107 from Azure.
+type element struct {
+	name   string
+	number float64       // negative if there is none
+	window time.Duration // 0 if there is none
+}
+
+// nextElement returns the first element of a value, and the rest of the value.
+func nextElement(value string) (e element, rest string) {
+	text, rest, _ := strings.Cut(value, ",")
+	text, after, _ := strings.Cut(strings.TrimSpace(text), ";")
+	n, ok := number(text)
+	if w, found := strings.CutPrefix(strings.TrimSpace(after), "w="); found {
+		s, _ := number(w)
+		e.window = inSeconds(s)
+	} else if !ok && text != "" && isLetter(text[0]) {
+		e.name = text
+		n, ok = number(after)
+	}
+	if e.number = n; !ok {
+		e.number = -1
+	}
+	return e, rest
+}
+
 // number parses a number that is not negative. It rejects most other texts without
 // allocating.
 func number(text string) (n float64, ok bool) {
 	text = strings.TrimSpace(text)
-	exact := len(text) <= 15
-	for i := range len(text) {
-		if c := text[i]; isDigit(c) {
-			n = 10*n + float64(c-'0')
-		} else if strings.IndexByte("+-.eE", c) >= 0 {
-			exact = false
-		} else {
-			return 0, false
-		}
-	}
-	if exact || text == "" {
-		return n, text != ""
+	if text == "" || strings.Trim(text, "0123456789+-.eE") != "" {
+		return 0, false
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || n < 0 {
@@ -31,72 +51,37 @@ func number(text string) (n float64, ok bool) {
 }
 
 // nth returns the number at an index of a value, or the first one if there are fewer.
-func nth(value string, place int) (n float64, ok bool) {
-	if n, ok = number(value); ok || value == "" {
-		return n, ok
-	}
-	text, _, _ := strings.Cut(nthText(value, place), ";")
+func nth(value string, at int) (n float64, ok bool) {
+	text, _, _ := strings.Cut(nthText(value, at), ";")
 	return number(text)
 }
 
 // nthText returns the text at an index of a value, or the first one if there are
 // fewer. A date counts as one text, although it has a comma.
-func nthText(value string, place int) string {
-	first, rest, isList := strings.Cut(strings.TrimSpace(value), ",")
-	if !isList || first != "" && isLetter(first[0]) {
-		return strings.TrimSpace(value)
+func nthText(value string, at int) string {
+	value = strings.TrimSpace(value)
+	if value == "" || isLetter(value[0]) {
+		return value
 	}
+	first, rest, _ := strings.Cut(value, ",")
 	text := first
-	for range place {
-		var more bool
-		if text, rest, more = strings.Cut(rest, ","); !more && text == "" {
-			return first
-		}
+	for range at {
+		text, rest, _ = strings.Cut(rest, ",")
 	}
-	return strings.TrimSpace(text)
+	return strings.TrimSpace(cmp.Or(text, first))
 }
 
 // quotaOf returns the quota at an index of a value or, if more remains than that, the
 // lowest other that is not exceeded, or 0.
-func quotaOf(value string, place int, remaining float64) (quota float64) {
-	if quota, _ = nth(value, place); quota >= remaining {
+func quotaOf(value string, at int, remaining float64) (quota float64) {
+	if quota, _ = nth(value, at); quota >= remaining {
 		return quota
 	}
 	quota = 0
-	for place := range min(1+strings.Count(value, ","), 2*MostRead) {
-		if n, ok := nth(value, place); ok && n >= remaining && (quota == 0 || n < quota) {
+	for at := range min(1+strings.Count(value, ","), mostElements) {
+		if n, ok := nth(value, at); ok && n >= remaining && (quota == 0 || n < quota) {
 			quota = n
 		}
 	}
 	return quota
-}
-
-// least returns the lowest of the first MostRead numbers in a value, the window that
-// follows it in Docker Hub's format, and its index, or -1 if there is no number. It
-// skips a 0 whose quota is 0, which means that there is no limit, as Brave documents.
-func least(value, quotas string) (n float64, window time.Duration, at int) {
-	if n, ok := number(value); ok && n > 0 {
-		return n, 0, 0
-	}
-	at = -1
-	place := -1
-	for text := range strings.SplitSeq(value, ",") {
-		if place++; place == MostRead {
-			break
-		}
-		text, params, _ := strings.Cut(text, ";")
-		m, ok := number(text)
-		if !ok || at >= 0 && m >= n {
-			continue
-		}
-		if all, said := nth(quotas, place); m == 0 && said && all == 0 {
-			continue
-		}
-		n, at, window = m, place, 0
-		if w, ok := strings.CutPrefix(strings.TrimSpace(params), "w="); ok {
-			s, _ := number(w)
-			window = inSeconds(s)
-		}
-	}
-	return n, window, at
 }

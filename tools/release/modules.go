@@ -18,7 +18,7 @@ import (
 
 // private are the folders of the modules that work on the repository only. They
 // are not published, and keep their replace directives.
-var private = []string{"bench", "interop", "interop/clients", "retryablehttp/users", "tools"}
+var private = []string{"bench", "interop", "interop/clients", "interop/rows", "retryablehttp/users", "tools"}
 
 // A mod is a module of the tree.
 type mod struct {

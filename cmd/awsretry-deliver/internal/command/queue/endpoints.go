@@ -19,7 +19,7 @@ var endpointColumns = []term.Column{
 	{Title: "WAITING", Width: 9, Right: true},
 	{Title: "RUNNING", Width: 7, Right: true},
 	{Title: "DEAD", Width: 9, Right: true},
-	{Title: "OLDEST", Width: len("59 minutes"), Spare: 1},
+	{Title: "DUE", Width: len("59 minutes"), Spare: 1},
 	{Title: "STATE", Width: len("disabled")},
 	{Title: "SINCE (UTC)", Width: len(time.DateTime), Spare: 2},
 	{Title: "NEXT", Width: len("in 59 minutes"), Spare: 3},
@@ -61,19 +61,19 @@ func printEndpoint(p *printer.Printer, e deliveryqueue.Endpoint, now time.Time) 
 	case !e.Failing.IsZero():
 		state, since, color = "failing", e.Failing, p.Palette.Bad
 	}
-	next, oldest, at := "-", "-", "-"
+	next, due, at := "-", "-", "-"
 	if e.Next.After(now) && e.Waiting > 0 && e.Paused.IsZero() {
 		next = until(e.Next, now)
 	}
-	if !e.Oldest.IsZero() {
-		oldest = strings.TrimSpace(humanize.RelTime(e.Oldest, now, "", ""))
+	if !e.Due.IsZero() {
+		due = strings.TrimSpace(humanize.RelTime(e.Due, now, "", ""))
 	}
 	if !since.IsZero() {
 		at = since.UTC().Format(time.DateTime)
 	}
 	p.Table.Row(
 		printer.Grouped(e.Waiting), printer.Grouped(e.Running), printer.Grouped(e.Dead),
-		oldest, color(state), at, next, term.OneLine(e.URL),
+		due, color(state), at, next, term.OneLine(e.URL),
 	)
 }
 
@@ -83,7 +83,7 @@ type endpointEntry struct {
 	Waiting  int        `json:"waiting"`
 	Running  int        `json:"running"`
 	Dead     int        `json:"dead"`
-	Oldest   *time.Time `json:"oldest,omitempty"`
+	Due      *time.Time `json:"due,omitempty"`
 	Failing  *time.Time `json:"failing,omitempty"`
 	Disabled *time.Time `json:"disabled,omitempty"`
 	Paused   *time.Time `json:"paused,omitempty"`
@@ -94,7 +94,7 @@ type endpointEntry struct {
 
 func newEndpointEntry(e deliveryqueue.Endpoint) endpointEntry {
 	return endpointEntry{
-		e.URL, e.Waiting, e.Running, e.Dead, utc(e.Oldest), utc(e.Failing), utc(e.Disabled), utc(e.Paused), utc(e.Next),
+		e.URL, e.Waiting, e.Running, e.Dead, utc(e.Due), utc(e.Failing), utc(e.Disabled), utc(e.Paused), utc(e.Next),
 		e.PerSecond,
 	}
 }

@@ -28,7 +28,7 @@ func TestEndpoints(t *testing.T) {
 	}
 	succeed(t, db, "enqueue", h.URL+"/gone")
 	print("✓ "+h.URL+": paused\n", "pause", h.URL)
-	if e := entry(); e.Waiting != 1 || e.Oldest == nil || e.Paused == nil || e.Failing != nil {
+	if e := entry(); e.Waiting != 1 || e.Due == nil || e.Paused == nil || e.Failing != nil {
 		t.Errorf("%+v", e)
 	}
 	if out := succeed(t, db, "endpoints"); !strings.Contains(out, "  paused    2") || !strings.HasSuffix(out, h.URL+"\n") {
