@@ -27,9 +27,9 @@ func (p *Permit) Conclude(from *Partition, o *Outcome) {
 	if from.Pacer != nil && !o.Canceled {
 		if o.Announced == nil {
 			from.Pacer.Update(p.SendTime, o.Throttled)
-		} else { // throttling that an announced limit explains does not change the send rate
-			explained := from.Pacer.Announce(p.SendTime, *o.Announced)
-			from.Pacer.Count(p.SendTime, o.Throttled && !explained)
+		} else {
+			from.Pacer.Announce(p.SendTime, *o.Announced)
+			from.Pacer.Count(p.SendTime, o.Throttled)
 		}
 		p.turn = free
 	}

@@ -67,9 +67,7 @@ func (a announcing) hear(sent time.Duration, limits ...announced.Limit) {
 
 // costing returns a request that costs so many units of a limit.
 func costing(name string, units float64) announced.Request {
-	c := &announced.Costs{Names: []string{name}}
-	c.Values[0] = units
-	return announced.Request{Costs: c}
+	return announced.Request{Costs: map[string]float64{name: units}}
 }
 
 // late makes the bucket's clock jump, and its timer run late by as much.

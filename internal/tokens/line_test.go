@@ -380,7 +380,7 @@ func TestLineOfTwoResources(t *testing.T) {
 						t.Fatal(err)
 					}
 					limit := announced.Limit{Name: "core", Quota: 100, Remaining: 90, Reset: time.Hour}
-					if r == log {
+					if r.Route == log.Route {
 						limit = announced.Limit{Name: "log", Quota: 100, Reset: tt.reset}
 					}
 					b.hear(sent, limit)
@@ -466,8 +466,11 @@ func TestRoutesThatChangeInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAnnouncing(0, 0, false)
 		ahead, _ := b.TakeNow(1, path("/b"))
-		sent, _ := b.TakeNow(1, path("/a"))
-		b.hear(sent, announced.Limit{Name: "a", Quota: 100, Reset: 14 * time.Second})
+		a, _ := b.TakeNow(1, path("/a"))
+		d, _ := b.TakeNow(1, path("/d"))
+		for _, sent := range []time.Duration{a, d} {
+			b.hear(sent, announced.Limit{Name: "a", Quota: 100, Reset: 14 * time.Second})
+		}
 		var line []*waiter
 		for _, p := range []string{"/a", "/b", "/c", "/b"} {
 			line = append(line, mustJoinFor(t, b.Bucket, 1, path(p)))
