@@ -188,10 +188,14 @@ func (q *Quota) Take(n int) bool {
 	}
 }
 
-// TakeUpTo draws n tokens, or as many as there are, and returns how many.
+// TakeUpTo draws n tokens, or as many as there are, and returns how many. It draws
+// those too for which callers wait.
 func (q *Quota) TakeUpTo(n int) int {
-	if q.unlimited {
+	switch {
+	case q.unlimited:
 		return 0
+	case q.bucket != nil:
+		return q.bucket.takeUpTo(n)
 	}
 	for n = min(n, q.Tokens()); n > 0; n = min(n, q.Tokens()) {
 		if q.Take(n) {
