@@ -121,7 +121,7 @@ func (c *call) pay() (left time.Duration, err error) {
 	const renewal = 250 * time.Millisecond // in which a process hears from its fleet
 	start, longest := time.Now(), c.now.record.Delay
 	if c.now.record.Class == Throttled {
-		longest = max(longest, renewal)
+		longest = max(longest, min(renewal, c.patience(0))) // the response would be lost at the deadline
 	}
 	err = c.now.next.Await(c.partition, &c.caller, c.now.unpaid, longest)
 	return max(c.now.record.Delay-time.Since(start), 0), err

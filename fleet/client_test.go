@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -375,6 +376,34 @@ func TestGrantsAreBounded(t *testing.T) {
 		synctest.Wait() // for a renewal at this time, which writes most
 		if most != 5*float {
 			o.Errorf("a renewal asks for %d tokens, want at most %d", most, 5*float)
+		}
+	})
+}
+
+// A process joins while a retry waits for more tokens than it has left: it gives up
+// these, and the retry gets those of the fleet.
+func TestJoinWithALine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newFleet(t, clientFunc(func(_ context.Context, _ string, r protocol.Request) ([]string, error) {
+			time.Sleep(200 * time.Millisecond)
+			return reply(func(p *protocol.Reply) { p.Tokens = float64(r.Asked) }), nil
+		}), fleet.Config{})
+		tr := &awsretry.Transport{
+			Base: respond(http.StatusServiceUnavailable, 0), MaxAttempts: 2, Shared: shared,
+			Quota:   awsretry.QuotaConfig{RetryCost: 7, TimeoutCost: 10, Share: 0.2}, // 10 tokens at first
+			Backoff: awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return time.Second }),
+		}
+		var calls sync.WaitGroup
+		for range 2 {
+			calls.Go(func() { send(t, tr) })
+			synctest.Wait()
+		}
+		calls.Wait()
+		if n := tr.Base.(*responder).attempts.Load(); n != 4 {
+			t.Errorf("%d attempts, want 4", n)
+		}
+		if err := shared.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -122,6 +123,18 @@ func TestQuotaWait(t *testing.T) {
 			sendGet(t, tr).want(t, tt.status, tt.stop, tt.want)
 		})
 	}
+}
+
+// A retry that costs more than there can be is refused by the bucket, not by the
+// deadline.
+func TestQuotaWaitTooDear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := retrying(always(busy))
+		tr.Quota = quota{Capacity: 4, RefillPerSecond: 1, Wait: true}
+		ctx, end := context.WithTimeout(t.Context(), time.Second/2)
+		defer end()
+		send(tr, httpfake.Request(t, ctx, "GET", nil)).want(t, 503, awsretry.StopQuota, 0)
+	})
 }
 
 // With a Share the capacity follows the calls of the last minute.

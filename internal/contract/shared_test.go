@@ -1,6 +1,7 @@
 package contract_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -162,6 +163,20 @@ func TestSharedTokensAfterThrottling(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A retry does not wait for the tokens of a fleet up to its deadline, after which
+// the response would be lost.
+func TestSharedTokensBeforeTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := retrying(always(throttled))
+		tr.Backoff = delayed(10 * time.Millisecond)
+		tr.Shared = &store{join: func(share *admission.Share) { share.TakeTokens(1 << 30) }}
+		ctx, end := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer end()
+		r := send(tr, httpfake.Request(t, ctx, "GET", nil))
+		r.want(t, 429, awsretry.StopQuota, 50*time.Millisecond)
+	})
 }
 
 // A grant paces the process until its end. Then the process goes on by itself,

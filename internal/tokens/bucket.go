@@ -85,6 +85,18 @@ func (b *Bucket) TakeNow(n float64, req announced.Request) (sent time.Duration, 
 	return b.take(b.Now(), n, req)
 }
 
+// takeUpTo takes n whole tokens, or as many as there are, also before those in line.
+func (b *Bucket) takeUpTo(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.Now()
+	b.advance(now)
+	taken := max(min(float64(n), math.Floor(b.tokens+slack)), 0)
+	b.spend(now, taken)
+	b.serve(now)
+	return int(taken)
+}
+
 // Limit makes callers wait for limits, too. Unless paced, they wait only for limits
 // until Pace is called.
 func (b *Bucket) Limit(limits *announced.Ledger, paced bool) {

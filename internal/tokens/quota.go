@@ -155,9 +155,10 @@ func (timeless) Deadline() (deadline time.Time, ok bool) { return deadline, fals
 // Waits reports whether Acquire may wait.
 func (q *Quota) Waits() bool { return q.config.Wait }
 
-// Soonest returns how long Acquire would wait for n tokens.
+// Soonest returns how long Acquire would wait for n tokens. For more than there can
+// be, it does not wait.
 func (q *Quota) Soonest(n int) time.Duration {
-	if !q.Waits() || q.bucket == nil || n <= 0 {
+	if !q.Waits() || q.bucket == nil || n <= 0 || n > q.config.Capacity {
 		return 0
 	}
 	_, expected := q.bucket.Line(float64(n))
@@ -188,10 +189,14 @@ func (q *Quota) Take(n int) bool {
 	}
 }
 
-// TakeUpTo draws n tokens, or as many as there are, and returns how many.
+// TakeUpTo draws n tokens, or as many as there are, and returns how many. It draws
+// those too for which callers wait.
 func (q *Quota) TakeUpTo(n int) int {
-	if q.unlimited {
+	switch {
+	case q.unlimited:
 		return 0
+	case q.bucket != nil:
+		return q.bucket.takeUpTo(n)
 	}
 	for n = min(n, q.Tokens()); n > 0; n = min(n, q.Tokens()) {
 		if q.Take(n) {

@@ -40,3 +40,22 @@ func TestAwait(t *testing.T) {
 		}
 	})
 }
+
+// A fleet takes tokens back, those too that a caller in line finds too few.
+func TestTakeUpToBeforeTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, line := NewQuota(QuotaConfig{Capacity: 10, Part: true}), waittest.NewQueue()
+		q.Take(7)
+		line.Join(0, func() error { return q.Await(t.Context(), 5, time.Minute) })
+		if got := q.TakeUpTo(10); got != 3 {
+			t.Errorf("took %d tokens, want 3", got)
+		}
+		time.Sleep(time.Second)
+		q.PutBack(6)
+		wantEnds(t, line, end(0, time.Second, nil))
+		wantIdle(t, q.bucket)
+		if got := q.Tokens(); got != 1 {
+			t.Errorf("%d tokens are left, want 1", got)
+		}
+	})
+}
