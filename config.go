@@ -194,7 +194,7 @@ func (c *config) setBuckets() {
 	c.partitions = &admission.Table{
 		Size:     cmp.Or(t.MaxPartitions, defaultMaxPartitions),
 		Start:    t.spreadStart,
-		Lines:    c.mode == Adaptive || c.quota.Wait || t.ShareRetryAfter,
+		Lines:    c.mode == Adaptive || c.quota.Wait || t.ShareRetryAfter || t.Shared != nil,
 		NewQuota: func() *tokens.Quota { return tokens.NewQuota(bucket) },
 		NewPacer: func() *pacer.Pacer { return nil },
 	}

@@ -162,9 +162,9 @@ type Transport struct {
 	// ErrRateLimited.
 	ShareRetryAfter bool
 
-	// RetryAfter returns the delay that a retryable response asks for, if it is not
-	// in the headers Retry-After-Ms, X-Ms-Retry-After-Ms and Retry-After, of which the
-	// first with a delay counts if ok is false and if RetryAfter is nil. body holds
+	// RetryAfter returns the delay that a retryable response asks for. If ok is false,
+	// or RetryAfter is nil, the first of the headers Retry-After-Ms,
+	// X-Ms-Retry-After-Ms and Retry-After with a delay counts. body holds
 	// the first 64 KiB of the response body, decompressed as in [Attempt].Body, less
 	// if the server is slow, and nothing if no retry can follow.
 	// RetryAfter must not change or keep body, and must not read resp.Body.

@@ -118,8 +118,11 @@ func (c *call) pay() (left time.Duration, err error) {
 	if c.now.unpaid == 0 {
 		return c.now.record.Delay, nil
 	}
-	const renewal = 250 * time.Millisecond // in which a process hears from its fleet
-	start, longest := time.Now(), c.now.record.Delay
+	const (
+		renewal = 250 * time.Millisecond // in which a process hears from its fleet
+		silence = 2 * time.Second        // after which it does not; others of the line may need less
+	)
+	start, longest := time.Now(), min(c.now.record.Delay, silence)
 	if c.now.record.Class == Throttled {
 		longest = max(longest, min(renewal, c.patience(0))) // the response would be lost at the deadline
 	}

@@ -179,6 +179,25 @@ func TestSharedTokensBeforeTheDeadline(t *testing.T) {
 	})
 }
 
+// A retry that waits for a fleet that is not heard from gives way to cheaper ones.
+func TestSharedTokensOfASilentFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outcome := responds(429, "Retry-After", "60")
+		tr := retrying(func(req *http.Request) (*http.Response, error) { return outcome(req, http.NoBody) })
+		tr.MaxAttempts = 2
+		tr.Shared = &store{join: func(share *admission.Share) {
+			share.TakeTokens(1 << 30)
+			share.AddTokens(9)
+			share.Grant(pacer.Grant{FleetTokens: 20, Until: time.Now().Add(time.Second)})
+		}}
+		go sendGet(t, tr)
+		synctest.Wait()
+		outcome = busy
+		time.Sleep(3 * time.Second)
+		sendGet(t, tr).want(t, 503, awsretry.StopMaxAttempts, 0)
+	})
+}
+
 // A grant paces the process until its end. Then the process goes on by itself,
 // at its part of the rate of all.
 func TestSharedRate(t *testing.T) {
