@@ -53,7 +53,9 @@ func (q *Queue) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("deliveryqueue: Run: %w", err)
 	}
-	if err := runner.Start(ctx); err != nil {
+	if err := runner.Start(ctx); err != nil && ctx.Err() != nil {
+		return nil // it has begun nothing
+	} else if err != nil {
 		return fmt.Errorf("deliveryqueue: Run: %w", errors.Join(q.check(), err))
 	}
 	var sweeping sync.WaitGroup
