@@ -95,3 +95,19 @@ func TestCancelAllAfterDeadlock(t *testing.T) {
 		t.Errorf("after one more: %d, %v", n, err)
 	}
 }
+
+// A job of another queue in the same tables is no delivery.
+func TestCancelOfAnotherQueue(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		id := enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+		setJob(t, q, id, `queue = 'default', kind = 'invoice'`)
+		if err := q.Cancel(t.Context(), id); !errors.Is(err, ErrNotFound) {
+			t.Errorf("error %v", err)
+		}
+		if state := scan[string](t, q, `SELECT state FROM river_job`); state != "available" {
+			t.Errorf("the job is %s", state)
+		}
+	})
+}

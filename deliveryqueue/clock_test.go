@@ -200,3 +200,16 @@ func TestOutcomeThatIsTooLate(t *testing.T) {
 		}
 	})
 }
+
+// What is done rarely is done after the clock was set back.
+func TestRarely(t *testing.T) {
+	t.Parallel()
+	var r rarely
+	if !r.due(time.Minute) || r.due(time.Minute) {
+		t.Error("not once")
+	}
+	r.last.Store(time.Now().Add(time.Hour).UnixNano())
+	if !r.due(time.Minute) || r.due(time.Minute) {
+		t.Error("not once after the clock was set back")
+	}
+}

@@ -107,6 +107,30 @@ func TestSlowLookCorrectsStatistics(t *testing.T) {
 	})
 }
 
+// However long the statistics take, sweeps go on.
+func TestStatisticsDelayNoSweep(t *testing.T) {
+	t.Parallel()
+	q := open(t, newPostgres(t)+"&vacuum_cost_delay=100&vacuum_cost_limit=1", Config{})
+	execute(t, q.store.db, `ALTER TABLE river_job SET (autovacuum_enabled = off)`)
+	check(t, q.Pause(t.Context(), "http://endpoint.test"))
+	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+	backlog(t, q, 5000)
+	start(t, q)
+	eventually(t, "a sweep", func() bool { return !q.Swept().IsZero() })
+	tx := must[*sql.Tx](t)(q.store.db.BeginTx(t.Context(), nil))
+	execute(t, tx, `LOCK TABLE river_job IN ACCESS EXCLUSIVE MODE`)
+	time.Sleep(3 * slowLook)
+	check(t, tx.Commit())
+	eventually(t, "ANALYZE runs", func() bool {
+		return scan[bool](t, q, `SELECT EXISTS (SELECT 1 FROM pg_stat_progress_analyze WHERE datname = current_database())`)
+	})
+	began := time.Now()
+	eventually(t, "a sweep", func() bool { return q.Swept().After(began) })
+	if !scan[bool](t, q, `SELECT EXISTS (SELECT 1 FROM pg_stat_progress_analyze WHERE datname = current_database())`) {
+		t.Error("the sweep came after ANALYZE")
+	}
+}
+
 // River notices in time that its queue is paused, even if a look takes longer than
 // Config.PollInterval.
 func TestSlowLooks(t *testing.T) {

@@ -23,6 +23,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a wrong URL", "postgres://user:secret@[", "not that of a PostgreSQL database"},
 		{"another URL", "mysql://user:secret@127.0.0.1/d", "the store is a URL; it must be a file"},
 		{"keywords", "host=127.0.0.1 port=1 user=u password=secret connect_timeout=1", "127.0.0.1:1"},
+		{"keywords in another order", " user=u password=secret port=1 host=127.0.0.1 connect_timeout=1", "127.0.0.1:1"},
 		{"nobody listens", "postgres://user:secret@127.0.0.1:1/d?connect_timeout=1", "127.0.0.1:1"},
 	} {
 		_, err := Open(t.Context(), tt.store, Config{})

@@ -30,8 +30,8 @@ type Queue struct {
 	asked      signal // for the fetchers of Run
 }
 
-// Open opens a store: a PostgreSQL database if store begins with postgres://,
-// postgresql:// or host=, and otherwise an SQLite file,
+// Open opens a store: a PostgreSQL database if store begins with postgres:// or
+// postgresql://, or has a host= as in libpq, and otherwise an SQLite file,
 // which Open creates if it is missing, readable by its owner only. Open creates
 // or updates River's tables and its own. It returns an error if a newer version
 // has updated them so that this one cannot use them.

@@ -20,7 +20,8 @@ import (
 // A requestHead is the line of JSON.
 type requestHead struct {
 	Method string              `json:"method"`
-	URL    []byte              `json:"url"` // without the fragment, which is not sent
+	URL    []byte              `json:"url"`              // without the fragment, which is not sent
+	Opaque []byte              `json:"opaque,omitempty"` // by a version before the first release, in place of the URL's path
 	Host   []byte              `json:"host,omitempty"`
 	Header map[string][][]byte `json:"header"`
 	Close  bool                `json:"close,omitempty"`
@@ -80,6 +81,9 @@ func decodeRequest(stored []byte) (req *http.Request, endpoint string, err error
 	}
 	if len(body) != head.Length || !whole {
 		return nil, "", fmt.Errorf("its request's body has %d bytes, and should have %d", len(body), head.Length)
+	}
+	if len(head.Opaque) > 0 {
+		return nil, "", errors.New("its request's URL is opaque, as only a version before the first release sends it")
 	}
 	u, err := url.Parse(string(head.URL))
 	if err != nil {

@@ -85,6 +85,16 @@ func TestRequestsThatCannotBeStored(t *testing.T) {
 	}
 }
 
+// The path in an opaque URL that a version before the first release stored is not lost
+// in silence.
+func TestStoredOpaqueURL(t *testing.T) {
+	t.Parallel()
+	row := `{"method": "POST", "url": "aHR0cDovL2hvc3Q=", "opaque": "L2hvb2tz", "length": 0}` + "\n"
+	if req, _, err := decodeRequest([]byte(row)); err == nil || !strings.Contains(err.Error(), "is opaque") {
+		t.Errorf("%v, error %v", req, err)
+	}
+}
+
 // What was cut anywhere, or continues after the body, is not a request.
 func TestOnlyWholeRequestsAreRead(t *testing.T) {
 	t.Parallel()

@@ -53,11 +53,14 @@ func (q *Queue) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("deliveryqueue: Run: %w", err)
 	}
-	if err := runner.Start(ctx); err != nil {
+	if err := runner.Start(ctx); err != nil && ctx.Err() != nil {
+		return nil // it has begun nothing
+	} else if err != nil {
 		return fmt.Errorf("deliveryqueue: Run: %w", errors.Join(q.check(), err))
 	}
 	var sweeping sync.WaitGroup
-	sweeping.Go(func() { q.sweepUntil(ctx, f, end) })
+	sweeping.Go(func() { q.sweepUntil(ctx, f.ledger, end) })
+	sweeping.Go(func() { q.analyzeUntil(ctx, f.slow) })
 	sweeping.Go(func() { q.watchSweeps(ctx) })
 	<-ctx.Done()
 	defer sweeping.Wait() // after the stop, which is timed

@@ -27,6 +27,17 @@ func TestGracefulStop(t *testing.T) {
 	wantStats(t, q, Stats{Delivered: 1})
 }
 
+// The end of the context is no error, also before Run has begun.
+func TestRunAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		check(t, q.Run(ctx))
+	})
+}
+
 func TestStopCutsOff(t *testing.T) {
 	t.Parallel()
 	end := newEndpoint(t, 1, 200)

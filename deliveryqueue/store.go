@@ -75,7 +75,7 @@ func openNamed(ctx context.Context, name string, logger *slog.Logger) (*store, e
 	switch {
 	case name == "":
 		return nil, errors.New(`the store is ""; it must be a file, or the URL of a PostgreSQL database`)
-	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), strings.HasPrefix(name, "host="):
+	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"), strings.Contains(" "+name, " host="):
 		return openPostgres(ctx, name, logger)
 	case strings.Contains(name, "://"):
 		// It may have a password.

@@ -49,7 +49,7 @@ func (q *Queue) Swept() time.Time {
 }
 
 // sweepUntil sweeps until ctx ends. It calls end if the store no longer exists.
-func (q *Queue) sweepUntil(ctx context.Context, f *fetcher, end func(error)) {
+func (q *Queue) sweepUntil(ctx context.Context, l *ledger, end func(error)) {
 	var forgot time.Time
 	for {
 		if err := q.check(); err != nil {
@@ -58,7 +58,7 @@ func (q *Queue) sweepUntil(ctx context.Context, f *fetcher, end func(error)) {
 			return
 		}
 		err := q.sweep(ctx)
-		if all := f.ledger.flush(time.Now()); err == nil && len(all) > 0 {
+		if all := l.flush(time.Now()); err == nil && len(all) > 0 {
 			err = q.store.noteSuccesses(ctx, all)
 		}
 		if err == nil && time.Since(forgot) >= forgetting {
@@ -69,9 +69,20 @@ func (q *Queue) sweepUntil(ctx context.Context, f *fetcher, end func(error)) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.slow:
-			_, _ = q.store.reading.ExecContext(ctx, q.store.query(`ANALYZE (SKIP_LOCKED) river_job`))
 		case <-time.After(step):
+		}
+	}
+}
+
+// analyzeUntil corrects PostgreSQL's statistics after a slow look, until ctx ends. It
+// may take long.
+func (q *Queue) analyzeUntil(ctx context.Context, slow signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-slow:
+			_, _ = q.store.reading.ExecContext(ctx, q.store.query(`ANALYZE (SKIP_LOCKED) river_job`))
 		}
 	}
 }

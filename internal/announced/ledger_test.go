@@ -512,6 +512,52 @@ func TestStories(t *testing.T) {
 				y.Errorf("%d routes, %d areas", len(r.limits), len(r.areas))
 			}
 		}},
+		{"what routes do not have in common they do not after another limit was dropped", 0, func(y *story) {
+			respond := func(path string, limits ...Limit) {
+				sent, _, _ := y.Take(y.now, Request{Route: RouteOf("GET", path)})
+				y.hear(sent, limits...)
+			}
+			respond("/a", called("x", of100(90, time.Hour)))
+			respond("/b", called("y", of100(90, time.Hour)))
+			respond("/c", called("z", of100(90, 10*s)))
+			y.at(20 * s)
+			respond("/c")
+			respond("/d", called("x", of100(1, time.Hour)))
+			respond("/e", called("x", of100(0, time.Hour)))
+			if wait := y.wait(Request{Route: RouteOf("GET", "/status")}); wait != 0 {
+				y.Errorf("a route that nothing limits waits for %v", wait)
+			}
+		}},
+		{"routes whose limits turn out to be one have it in common", 0, func(y *story) {
+			respond := func(path string, limits ...Limit) {
+				sent, _, _ := y.Take(y.now, Request{Route: RouteOf("GET", path)})
+				y.hear(sent, limits...)
+			}
+			respond("/a", called("x", of100(99, time.Hour)))
+			respond("/b", called("x", of100(99, time.Hour)))
+			if len(y.limits) != 2 {
+				y.Fatalf("%d limits", len(y.limits))
+			}
+			for remaining := 95.; remaining > 80; remaining -= 10 {
+				respond("/a", called("x", of100(remaining, time.Hour)))
+				respond("/b", called("x", of100(remaining-1, time.Hour)))
+			}
+			if len(y.limits) != 1 || y.Of(Request{Route: RouteOf("GET", "/c")}) != y.limits[0].bit {
+				y.Errorf("%d limits; a new route has %b of them", len(y.limits), y.Of(Request{Route: RouteOf("GET", "/c")}))
+			}
+		}},
+		{"a route that is not kept changes nothing with each response", 0, func(y *story) {
+			for i := range maxRoutes + 10 {
+				sent, _, _ := y.Take(y.now, Request{Route: Route{uint64(i + 1), 1}})
+				y.hear(sent, of100(90, time.Hour))
+			}
+			before := y.Routing(y.now)
+			sent, _, _ := y.Take(y.now, Request{Route: Route{maxRoutes + 5, 1}})
+			y.hear(sent, of100(90, time.Hour))
+			if got := y.Routing(y.now); got != before {
+				y.Errorf("%d changes", got-before)
+			}
+		}},
 		{"an unknown route takes what several routes, or those like it, have in common", 0, func(y *story) {
 			for path, names := range map[string][]string{"/orgs/a": {"all", "core"}, "/orgs/b": {"all", "core", "b"}, "/search/a": {"all", "search"}} {
 				var limits []Limit

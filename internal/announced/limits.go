@@ -218,6 +218,7 @@ func (l *Ledger) move(route Route, old Set, m *limit) {
 	}
 	if old != 0 {
 		l.routes.replace(route, old, m.bit)
+		l.routes.regroup()
 	}
 }
 

@@ -57,7 +57,7 @@ const everywhere = 0
 
 type area struct {
 	common Set // the limits that all of its routes announced
-	routes int
+	routes int // at most 2, which means several
 }
 
 // routeLimits are the limits of a route. Responses may announce the limit of
@@ -68,6 +68,7 @@ type routeLimits struct {
 	announced Set // by any response
 	lately    Set // by all of the last responses
 	responses int // how many those are
+	area      uint64
 }
 
 // of returns the limits that apply to a route: those that were announced to it or,
@@ -122,6 +123,7 @@ func (s *routes) replace(r Route, old, limit Set) {
 // note records which limits a response to a route announced.
 func (s *routes) note(r Route, limits Set) {
 	old, ok := s.limits[r.exact]
+	isNew := old.announced == 0 // or not kept, and perhaps counted before
 	if limits == 0 || ok && old.apply == limits && old.announced == limits && old.lately == limits {
 		return
 	}
@@ -129,8 +131,8 @@ func (s *routes) note(r Route, limits Set) {
 		s.limits, s.areas = make(map[uint64]routeLimits), make(map[uint64]area)
 	}
 	switch {
-	case !ok && len(s.limits) < maxRoutes, ok && old.announced == 0: // or they were dropped
-		s.limits[r.exact] = routeLimits{limits, limits, limits, 1}
+	case !ok && len(s.limits) < maxRoutes, ok && isNew: // its limits were dropped
+		s.limits[r.exact] = routeLimits{limits, limits, limits, 1, r.area}
 		s.changes++
 	case ok:
 		apply := old.apply
@@ -144,22 +146,8 @@ func (s *routes) note(r Route, limits Set) {
 			s.changes++
 		}
 	}
-	for _, key := range []uint64{r.area, everywhere} {
-		a, known := s.areas[key]
-		if !known && len(s.areas) > maxRoutes {
-			continue
-		}
-		was := a
-		if !known {
-			a.common = limits
-		}
-		if a.common &= limits; !ok {
-			a.routes++
-		}
-		if s.areas[key] = a; a != was {
-			s.changes++
-		}
-	}
+	s.join(r.area, limits, isNew)
+	s.join(everywhere, limits, isNew)
 }
 
 // drop removes limits that are no longer kept.
@@ -168,11 +156,34 @@ func (s *routes) drop(limits Set) {
 	for key := range s.limits {
 		s.replace(Route{exact: key}, limits, 0)
 	}
-	for key, a := range s.areas {
-		if a.common &^= limits; a.common == 0 {
-			delete(s.areas, key)
-		} else {
-			s.areas[key] = a
+	s.regroup()
+}
+
+// regroup finds what routes have in common after their limits were replaced.
+func (s *routes) regroup() {
+	clear(s.areas)
+	for _, r := range s.limits {
+		if r.announced != 0 {
+			s.join(r.area, r.apply, true)
+			s.join(everywhere, r.apply, true)
 		}
+	}
+}
+
+// join narrows what the routes of an area have in common. isNew counts a route.
+func (s *routes) join(key uint64, limits Set, isNew bool) {
+	a, known := s.areas[key]
+	if !known && len(s.areas) > maxRoutes {
+		return
+	}
+	was := a
+	if !known {
+		a.common = limits
+	}
+	if a.common &= limits; isNew {
+		a.routes = min(a.routes+1, 2)
+	}
+	if s.areas[key] = a; a != was {
+		s.changes++
 	}
 }

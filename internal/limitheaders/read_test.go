@@ -229,6 +229,26 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// A long number is not read, because it would be parsed for each of the elements of
+// another value.
+func TestLongNumbers(t *testing.T) {
+	header := http.Header{
+		"X-Ratelimit-Remaining": {strings.Repeat("1,", mostElements)}, "X-Ratelimit-Limit": {strings.Repeat("9", 1<<20)},
+		"X-Ratelimit-Reset": {"10"},
+	}
+	want := []Limit{{Remaining: 1, Reset: 10 * time.Second}}
+	if got := read(header); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if n := testing.Benchmark(func(b *testing.B) {
+		for range b.N {
+			read(header)
+		}
+	}); n.NsPerOp() > int64(100*time.Millisecond) {
+		t.Errorf("a header of a megabyte takes %v", time.Duration(n.NsPerOp()))
+	}
+}
+
 // A long name is not read, because it would be copied for each of the value's limits,
 // and many names are not kept.
 func TestManyAndLongNames(t *testing.T) {

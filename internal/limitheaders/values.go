@@ -36,11 +36,15 @@ func nextElement(value string) (e element, rest string) {
 	return e, rest
 }
 
+// longestNumber is the longest number that is read, in bytes: the same one is read for
+// each element of another value.
+const longestNumber = 64
+
 // number parses a number that is not negative. It rejects most other texts without
 // allocating.
 func number(text string) (n float64, ok bool) {
 	text = strings.TrimSpace(text)
-	if text == "" || strings.Trim(text, "0123456789+-.eE") != "" {
+	if text == "" || len(text) > longestNumber || strings.Trim(text, "0123456789+-.eE") != "" {
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(text, 64)
