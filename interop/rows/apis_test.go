@@ -59,6 +59,9 @@ var githubRow = row{
 		"`SleepUntilPrimaryRateLimitResetWhenRateLimited` in the context multiplies: leave it out", `^get, sleeping: .*a primary limit that lasts.* requests of`,
 	}},
 	scenes: []scene{
+		{name: "a secondary limit", times: 1, asked: 2 * time.Second, fault: func(w http.ResponseWriter, r *http.Request, _ *network, _ http.HandlerFunc) {
+			respond(403, asJSON, `{"message":"You have exceeded a secondary rate limit."}`, "Retry-After", "2")(w, r)
+		}},
 		{name: "a primary limit", times: 1, asked: 4 * time.Second, fault: primaryLimit},
 		{name: "a primary limit that lasts", times: forever, fault: primaryLimit, ends: time.Minute},
 	},
