@@ -55,6 +55,16 @@ func (c RateLimitConfig) withDefaults() RateLimitConfig {
 	return c
 }
 
+// inCommon names the pacing, and the fields that are not the usual ones of it, for
+// those who share a rate. Each process may have its own FailFast and MaxWait.
+func (c RateLimitConfig) inCommon() string {
+	c, usual := c.withDefaults(), RateLimitConfig{Pacing: c.Pacing}.withDefaults()
+	return c.Pacing.String() + unusual("Beta", c.Beta, usual.Beta) +
+		unusual("ScaleConstant", c.ScaleConstant, usual.ScaleConstant) + unusual("Smoothing", c.Smoothing, usual.Smoothing) +
+		unusual("MinFillRate", c.MinFillRate, usual.MinFillRate) + unusual("MinCapacity", c.MinCapacity, usual.MinCapacity) +
+		unusual("MeasureInterval", c.MeasureInterval, usual.MeasureInterval) + unusual("Reserve", c.Reserve, 0)
+}
+
 // forPacer returns c, which has its defaults, as package pacer has it.
 func (c RateLimitConfig) forPacer() pacer.Config {
 	return pacer.Config{
@@ -288,22 +298,12 @@ func asAnnounced(known []limitheaders.Limit, limits []Limit) []limitheaders.Limi
 	return known
 }
 
-// ReadLimits returns the limits that a response announces in its headers, for
-// RateLimitConfig.Limits. It returns nil if there are none, and for a response from
-// a cache: one with an Age above 0, or with a hit in X-Cache or Cache-Status.
-//
-// It knows RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers,
-// drafts 7 to 11); RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, with X-
-// as GitHub and many others send them, with another prefix, and with a kind of limit
-// before or after the field, as OpenAI and Anthropic send them; headers without the
-// words rate limit, such as X-Remaining-Today, if they have a reset or name a window;
-// and the values of Zendesk, Auth0, Shopify, Strava and Azure Resource Manager. It
-// ignores invalid values and concurrency limits.
-//
-// A limit's name has the resource, the policy or kind with any prefix but X and
-// Anthropic, the unit if it is not requests, and the partition key, as far as the
-// headers name them. Of two limits with the same name, the stricter counts.
-// ReadLimits returns at most eight.
+// ReadLimits returns the limits that a response announces in its headers, at most
+// eight, for RateLimitConfig.Limits. docs/LIMITS.md lists the headers that it knows.
+// It ignores invalid values and concurrency limits, and returns nil for a response
+// from a cache. A limit's name has the resource, the policy or kind with any prefix
+// but X and Anthropic, the unit if it is not requests, and the partition key, as far as
+// the headers name them. Of two limits with the same name, the stricter counts.
 func ReadLimits(resp *http.Response) []Limit {
 	if resp == nil {
 		return nil

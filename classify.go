@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/limitheaders"
 	"example.com/awsretry/internal/neterr"
@@ -17,31 +18,31 @@ import (
 
 // classify determines the error code and the class of the outcome.
 func (c *call) classify() {
-	if c.record.Err == nil {
-		c.record.Code = c.findCode()
+	if c.now.record.Err == nil {
+		c.now.record.Code = c.findCode()
 	}
 	c.classifyOutcome()
 }
 
 // classifyOutcome determines the class of an outcome whose error code is known.
 func (c *call) classifyOutcome() {
-	c.record.NeverSent = c.record.Err != nil && c.neverSent()
+	c.now.record.NeverSent = c.now.record.Err != nil && c.neverSent()
 	switch {
-	case c.record.Err == nil:
-		c.record.Class = c.classOf()
+	case c.now.record.Err == nil:
+		c.now.record.Class = c.classOf()
 	case c.caller.Ended() != nil:
-		c.record.Class, c.canceled = Permanent, true
-		if neterr.RequestCanceled(c.record.Err) {
-			c.record.Err = c.caller.Ended() // which Request.Cancel does not tell
+		c.now.record.Class, c.now.canceled = Permanent, true
+		if neterr.RequestCanceled(c.now.record.Err) {
+			c.now.record.Err = c.caller.Ended() // which Request.Cancel does not tell
 		}
 	case c.body.Err() != nil:
-		c.record.Class = Permanent
+		c.now.record.Class = Permanent
 	default:
-		c.record.Class = c.classOf()
+		c.now.record.Class = c.classOf()
 	}
-	c.record.MaybeExecuted = c.before.maybeExecuted || c.mayHaveExecuted()
-	if !c.record.Start.IsZero() {
-		c.record.Elapsed = time.Since(c.record.Start)
+	c.now.record.MaybeExecuted = c.now.before.maybeExecuted || c.mayHaveExecuted()
+	if !c.now.record.Start.IsZero() {
+		c.now.record.Elapsed = time.Since(c.now.record.Start)
 	}
 }
 
@@ -49,17 +50,17 @@ func (c *call) classifyOutcome() {
 // executed it.
 func (c *call) mayHaveExecuted() bool {
 	switch {
-	case c.record.Class == Success || c.record.Class == Throttled:
+	case c.now.record.Class == Success || c.now.record.Class == Throttled:
 		return false
-	case c.record.Err != nil:
-		return !c.record.NeverSent &&
-			(c.canceled || errors.Is(c.record.Err, context.Canceled) || errorClass(c.record.Err) != Permanent)
-	case c.fault != nil && c.record.Response.StatusCode < 400:
+	case c.now.record.Err != nil:
+		return !c.now.record.NeverSent &&
+			(c.now.canceled || errors.Is(c.now.record.Err, context.Canceled) || errorClass(c.now.record.Err) != Permanent)
+	case c.now.fault != nil && c.now.record.Response.StatusCode < 400:
 		return true
-	case c.record.Response.StatusCode >= 400 && c.record.Response.StatusCode < 500:
+	case c.now.record.Response.StatusCode >= 400 && c.now.record.Response.StatusCode < 500:
 		return false
-	case c.record.Class == Permanent: // a Policy may return it for a server error that must not be retried
-		return c.record.classify(c.config.servicePolicy) == Transient
+	case c.now.record.Class == Permanent: // a Policy may return it for a server error that must not be retried
+		return c.now.record.classify(c.config.servicePolicy) == Transient
 	}
 	return true
 }
@@ -67,15 +68,15 @@ func (c *call) mayHaveExecuted() bool {
 // neverSent reports whether an attempt that failed was not sent, or the server did
 // not process it.
 func (c *call) neverSent() bool {
-	return neterr.NeverSent(c.record.Err) || !c.config.untraced && c.own.Unsent() || c.proxyRefused()
+	return neterr.NeverSent(c.now.record.Err) || !c.config.untraced && c.now.own.Unsent() || c.proxyRefused()
 }
 
 // proxyRefused reports whether a proxy refused CONNECT. Its status is known by the
 // text of the error, which the cause of the caller's context and an error of the
 // request's body may have too.
 func (c *call) proxyRefused() bool {
-	_, refused := neterr.ProxyStatus(c.record.Err)
-	return refused && !c.config.foreign && secure(c.req) && !c.own.Connected() &&
+	_, refused := neterr.ProxyStatus(c.now.record.Err)
+	return refused && !c.config.foreign && secure(c.req) && !c.now.own.Connected() &&
 		c.caller.Ended() == nil && c.body.Err() == nil
 }
 
@@ -89,21 +90,21 @@ func (c *call) classOf() Class {
 	var class Class
 	switch { // without an allocation, if there is no service
 	case policy == nil:
-		class = c.record.classify(c.config.servicePolicy)
+		class = c.now.record.classify(c.config.servicePolicy)
 	case policy.isDefault():
-		class = ifIdempotent(&c.record, c.record.classify(c.config.servicePolicy))
+		class = ifIdempotent(&c.now.record, c.now.record.classify(c.config.servicePolicy))
 	default:
-		shown := c.record // the policy may keep the pointer; a stays on the stack
+		shown := c.now.record // the policy may keep the pointer; a stays on the stack
 		shown.ServicePolicy = c.config.servicePolicy
 		class = policy(&shown)
 	}
 	if class < Success || class > Throttled {
-		c.fault = fmt.Errorf(
+		c.now.fault = fmt.Errorf(
 			"awsretry: Policy returned %v; it must return Success, Permanent, Transient, Timeout or Throttled", class)
 		return Permanent
 	}
-	if class == Success && c.record.Err != nil {
-		c.fault = fmt.Errorf("awsretry: Policy returned success for an attempt without a response: %w", c.record.Err)
+	if class == Success && c.now.record.Err != nil {
+		c.now.fault = fmt.Errorf("awsretry: Policy returned success for an attempt without a response: %w", c.now.record.Err)
 		return Permanent
 	}
 	return class
@@ -123,7 +124,7 @@ const (
 // ahead that may have one or that Peek asks for, and leaves it whole and as
 // compressed as it is.
 func (c *call) findCode() string {
-	resp := c.record.Response
+	resp := c.now.record.Response
 	hidden := resp.StatusCode == http.StatusOK && awsproto.MayHideError(c.req)
 	failed := resp.StatusCode >= 400
 	peek := c.peekAt(resp)
@@ -134,43 +135,18 @@ func (c *call) findCode() string {
 	if failed {
 		code = awsproto.HeaderCode(resp.Header)
 	}
-	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.retryAfter != nil || c.config.peek != nil
+	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.set.RetryAfter != nil || c.config.set.Peek != nil
 	if !wanted || resp.Body == http.NoBody || !respbody.Readable(resp.Header) {
 		return code
 	}
 	until := time.Now().Add(codeWait)
-	if !c.readsAhead() {
+	if !c.mayReadAhead() {
 		return code
 	}
-	limit, enough := awsproto.MaxErrorBody, (func([]byte) bool)(nil)
-	if hidden {
-		enough = new(awsproto.HiddenError).Impossible
-	}
-	if peek != nil {
-		limit, enough = maxPeek, peek.until(enough)
-	}
-	c.record.Response, c.ahead = respbody.Read(resp, limit, enough, c.own.Ender())
-	if !c.ahead.Ended() {
-		c.waitForCode(enough != nil, time.Until(until))
-	}
-	hangs := !c.ahead.Ended()
-	body := c.ahead.Plain(limit)
-	if c.config.peek != nil {
-		c.record.Body = body
-	}
+	body, ok := c.readAhead(hidden, peek, until)
 	switch {
-	case peek == nil:
-	case hangs && c.caller.Ended() == nil:
-		c.lose(c.own.Explain(context.DeadlineExceeded))
+	case !ok:
 		return ""
-	case hangs:
-	case peek.panicked != nil:
-		panic(peek.panicked)
-	case c.ahead.Err() != nil:
-		c.lose(c.ahead.Err())
-		return ""
-	}
-	switch {
 	case hidden:
 		code = new(awsproto.HiddenError).Code(body)
 	case code == "" && failed:
@@ -179,11 +155,47 @@ func (c *call) findCode() string {
 	return code
 }
 
+// readAhead reads the response body ahead, and waits for it up to until unless the
+// body of a 2xx is read. It returns the beginning of the body. ok is false if the body
+// broke off, so that there is no response.
+func (c *call) readAhead(hidden bool, peek *peek, until time.Time) (body []byte, ok bool) {
+	resp := c.now.record.Response
+	limit, enough := awsproto.MaxErrorBody, (func([]byte) bool)(nil)
+	if hidden {
+		enough = new(awsproto.HiddenError).Impossible
+	}
+	if peek != nil {
+		limit, enough = maxPeek, peek.until(enough)
+	}
+	c.now.record.Response, c.now.ahead = respbody.Read(resp, limit, enough, c.now.own.Ender())
+	if !c.now.ahead.Ended() {
+		c.waitForCode(enough != nil, time.Until(until))
+	}
+	hangs := !c.now.ahead.Ended()
+	body = c.now.ahead.Plain(limit)
+	if c.config.set.Peek != nil {
+		c.now.record.Body = body
+	}
+	switch {
+	case peek == nil:
+	case hangs && c.caller.Ended() == nil:
+		c.lose(c.now.own.Explain(context.DeadlineExceeded))
+		return nil, false
+	case hangs:
+	case peek.panicked != nil:
+		panic(peek.panicked)
+	case c.now.ahead.Err() != nil:
+		c.lose(c.now.ahead.Err())
+		return nil, false
+	}
+	return body, true
+}
+
 // lose discards the response, whose body broke off.
 func (c *call) lose(err error) {
-	respbody.Close(c.record.Response, c.own.Ender())
-	c.record.Response, c.record.Body, c.ahead = nil, nil, nil
-	c.record.Err = &bodyError{err}
+	respbody.Close(c.now.record.Response, c.now.own.Ender())
+	c.now.record.Response, c.now.record.Body, c.now.ahead = nil, nil, nil
+	c.now.record.Err = &bodyError{err}
 }
 
 // maxPeek is how much of a body Peek may see.
@@ -198,7 +210,7 @@ type peek struct {
 // peekAt returns nil if Policy needs nothing of the body. Of a response with the
 // rest of a body, the caller has the beginning already.
 func (c *call) peekAt(resp *http.Response) *peek {
-	hook := c.config.peek
+	hook := c.config.set.Peek
 	if hook == nil || c.resumes || resp.StatusCode/100 != 2 || resp.Body == http.NoBody {
 		return nil
 	}
@@ -221,14 +233,14 @@ func (p *peek) until(other func([]byte) bool) func([]byte) bool {
 	}
 }
 
-// readsAhead reports whether the response body is read before the caller has it. A
+// mayReadAhead reports whether the response body is read before the caller has it. A
 // slow body delays the response by codeWait. So it is not read if no retry can
 // follow, unless the rate limiter needs to know whether the service throttles and
 // the length is announced. The body of a last attempt is read for Outcome. A body is
 // not read while the caller is still writing a one-shot request body, which the
 // response may depend on.
-func (c *call) readsAhead() bool {
-	paced := c.partition.Pacer != nil && 0 < c.record.Response.ContentLength
+func (c *call) mayReadAhead() bool {
+	paced := c.partition.Pacer != nil && 0 < c.now.record.Response.ContentLength
 	return (c.mayRetry(1) || paced) && c.body.Quiet(c.caller.Waiting(), uploadWait) && (paced || c.body.Replayable())
 }
 
@@ -237,80 +249,58 @@ func (c *call) readsAhead() bool {
 // and ends it after minutes.
 func (c *call) waitForCode(hidden bool, longest time.Duration) {
 	ctx := c.caller.Waiting()
-	limit, ok := c.own.Left()
+	limit, ok := c.now.own.Left()
 	if !hidden && (!ok || limit > longest) {
 		limit, ok = longest, true
 	}
 	if ok {
-		if !c.ahead.Wait(ctx, limit) && hidden {
-			c.ahead.Wait(ctx, codeWait) // the Read that AttemptTimeout has ended
+		if !c.now.ahead.Wait(ctx, limit) && hidden {
+			c.now.ahead.Wait(ctx, codeWait) // the Read that AttemptTimeout has ended
 		}
 	} else {
-		c.ahead.WaitDone(ctx)
+		c.now.ahead.WaitDone(ctx)
 	}
 }
 
 // findDelay returns the delay that the response asks for, or 0.
 func (c *call) findDelay() time.Duration {
-	if c.record.Response == nil || !c.record.Class.Retryable() || c.config.ignoreRetryAfter {
+	if c.now.record.Response == nil || !c.now.record.Class.Retryable() || c.config.set.MaxRetryAfter < 0 {
 		return 0
 	}
-	if c.config.retryAfter != nil && c.sent() { // which a loop's attempts are not
+	if c.config.set.RetryAfter != nil && c.sent() { // which a loop's attempts are not
 		var body []byte
-		if c.ahead != nil {
-			body = c.ahead.Plain(awsproto.MaxErrorBody)
+		if c.now.ahead != nil {
+			body = c.now.ahead.Plain(awsproto.MaxErrorBody)
 		}
-		if asked, ok := c.config.retryAfter(c.record.Response, body); ok {
+		if asked, ok := c.config.set.RetryAfter(c.now.record.Response, body); ok {
 			return max(asked, 0)
 		}
 	}
-	return awsproto.RetryAfter(c.record.Response.Header, time.Now())
+	return awsproto.RetryAfter(c.now.record.Response.Header, time.Now())
 }
 
-// updateLimiter tells the rate limiter the outcome. Throttling that an announced
-// limit explains does not change the send rate.
-func (c *call) updateLimiter() {
-	limiter, sent, throttled := c.partition.Pacer, c.permit.SendTime, c.record.Class == Throttled
-	if c.config.limits == nil || c.record.Response == nil {
-		limiter.Update(sent, throttled)
-	} else {
-		var known [limitheaders.MostRead]limitheaders.Limit
-		explained := limiter.Announce(sent, pacer.Announcement{
-			Limits: asAnnounced(known[:0], c.config.limits(c.record.Response)), Throttled: throttled, RetryAfter: c.record.Asked,
-			Free: throttled || limitheaders.Free(c.record.Response.StatusCode, c.record.Response.Header),
-		})
-		limiter.Count(sent, throttled && !explained)
-	}
-	c.permit.InFlight = false
-}
-
-// applyOutcome updates what later attempts and other calls use: the buckets, the gate
-// and the connections.
+// applyOutcome updates what later attempts and other calls use: the connections, and
+// what the requests of the partition share.
 func (c *call) applyOutcome() {
-	err := c.record.Err
-	if c.config.conns != nil && c.sent() && !c.canceled && neterr.TimedOut(err) && !neterr.DialFailed(err) {
+	r := &c.now.record
+	if c.config.conns != nil && c.sent() && !c.now.canceled && neterr.TimedOut(r.Err) && !neterr.DialFailed(r.Err) {
 		// Later requests would use it too, even if this one is not retried.
-		c.abandoned = c.config.conns.Abandon(c.out.URL, c.sentBy)
+		c.now.abandoned = c.config.conns.Abandon(c.now.out.URL, c.now.sentBy)
 	}
-	c.record.Asked = c.findDelay()
-	if c.partition.Pacer != nil && !c.canceled {
-		c.updateLimiter()
+	r.Asked = c.findDelay()
+	o := admission.Outcome{
+		First: r.Number == 1, Success: r.Class == Success, Throttled: r.Class == Throttled, Canceled: c.now.canceled,
+		Continues: c.resumes && !r.Class.Retryable(), Increment: c.config.quota.SuccessIncrement,
 	}
-	switch {
-	case c.record.Number > 1:
-	case c.record.Class == Success:
-		c.partition.Quota.Release(c.config.increment)
-	default:
-		c.partition.Quota.SawCall()
+	if c.config.set.ShareRetryAfter && 0 < r.Asked && r.Asked <= c.config.maxRetryAfter {
+		o.RetryAfter, o.Spread = r.Asked, c.config.spread.of(r.Asked)
 	}
-	if !c.resumes || c.record.Class.Retryable() { // or else the body releases them
-		c.permit.Release(c.permit.Lent && c.record.Class == Success)
+	var known [limitheaders.MostRead]limitheaders.Limit
+	if c.config.limits != nil && r.Response != nil && !c.now.canceled {
+		o.Announced = &pacer.Announcement{
+			Limits: asAnnounced(known[:0], c.config.limits(r.Response)), Throttled: o.Throttled, RetryAfter: r.Asked,
+			Free: o.Throttled || limitheaders.Free(r.Response.StatusCode, r.Response.Header),
+		}
 	}
-	if c.config.shareRetryAfter && 0 < c.record.Asked && c.record.Asked <= c.config.maxRetryAfter {
-		c.partition.Gate.Close(time.Now(), c.record.Asked, c.config.spread.of(c.record.Asked))
-		c.partition.Share.Signal()
-	}
-	if c.record.Class == Throttled {
-		c.partition.Share.Signal()
-	}
+	c.now.permit.Conclude(c.partition, &o)
 }

@@ -3,8 +3,6 @@ package awsretry
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"sync/atomic"
 	"time"
 )
 
@@ -124,80 +122,4 @@ func AttemptNumber(ctx context.Context) int {
 		return o.attempt
 	}
 	return 1
-}
-
-// Outcome returns the record of the last attempt for a response that a
-// Transport returned. There is one for every response that took a retry and for
-// every response that is a failure. Its Stop reports why no attempt followed,
-// its Code is the AWS error code. resp must be the response that the Transport
-// returned, with its Request unchanged.
-func Outcome(resp *http.Response) (Attempt, bool) {
-	if resp == nil || resp.Request == nil {
-		return Attempt{}, false
-	}
-	r, _ := resp.Request.Context().Value(recordKey{}).(*recordContext)
-	if r == nil {
-		return Attempt{}, false
-	}
-	return r.of(resp)
-}
-
-type recordKey struct{}
-
-// A recordContext is the context of a retry. It has the attempt's options and,
-// once RoundTrip has returned the response, the record for Outcome, which may
-// be called at any time.
-type recordContext struct {
-	context.Context
-	options   callOptions
-	request   *http.Request // the caller's
-	partition string        // of a success; written before success is
-	repeated  bool          // MaybeExecuted of a success; written before success is
-
-	// Most retried calls end in a success, which needs only the response.
-	success atomic.Pointer[http.Response]
-	record  atomic.Pointer[Attempt] // of any other response
-}
-
-func newRecordContext(parent context.Context, req *http.Request, options callOptions, attempt int) *recordContext {
-	r := &recordContext{Context: parent, options: options, request: req}
-	r.options.attempt = attempt
-	return r
-}
-
-// set stores the record of the response that RoundTrip returns.
-func (r *recordContext) set(a *Attempt) {
-	if a.Class == Success && a.Code == "" && a.Start.IsZero() && a.Number == r.options.attempt {
-		r.partition, r.repeated = a.Partition, a.MaybeExecuted
-		r.success.Store(a.Response)
-		return
-	}
-	record := *a
-	record.Body = nil // it is valid during the call
-	r.record.Store(&record)
-}
-
-// of returns the record of resp, and false if resp is the response to another
-// request with the same context.
-func (r *recordContext) of(resp *http.Response) (Attempt, bool) {
-	if record := r.record.Load(); record != nil && record.Response == resp {
-		return *record, true
-	}
-	if r.success.Load() != resp {
-		return Attempt{}, false
-	}
-	return Attempt{
-		Request: r.request, Number: r.options.attempt, Response: resp, Class: Success, Stop: StopSuccess,
-		Partition: r.partition, MaybeExecuted: r.repeated,
-	}, true
-}
-
-func (r *recordContext) Value(key any) any {
-	switch key {
-	case optionsKey{}:
-		return &r.options
-	case recordKey{}:
-		return r
-	}
-	return r.Context.Value(key)
 }

@@ -9,6 +9,7 @@ import (
 
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/redact"
+	"example.com/awsretry/internal/wait"
 )
 
 // An Error is the error of a request that ended without a response. Its Err is
@@ -77,12 +78,12 @@ func (e *Error) Is(target error) bool {
 // Timeout reports whether the last failure was a timeout, as net.Error does.
 // If the context ended the call, it reports whether the deadline passed.
 func (e *Error) Timeout() bool {
-	var end *interruptedError
+	var end *wait.Interruption
 	switch {
 	case e == nil:
 		return false
 	case errors.As(e.Err, &end):
-		return errors.Is(end.why, context.DeadlineExceeded) || errors.Is(end.ctx, context.DeadlineExceeded)
+		return end.TimedOut()
 	case e.Stop == StopCanceled:
 		return errors.Is(e.Err, context.DeadlineExceeded)
 	}
@@ -91,7 +92,7 @@ func (e *Error) Timeout() bool {
 
 // interrupted reports whether the end of the context ended the call.
 func (e *Error) interrupted() bool {
-	var end *interruptedError
+	var end *wait.Interruption
 	return errors.As(e.Err, &end)
 }
 
@@ -144,48 +145,4 @@ func (e *responseError) Error() string {
 		text += " (" + redact.Text(e.code) + ")"
 	}
 	return "the last response was " + strings.TrimSpace(text)
-}
-
-// An interruptedError is the error of a call whose context ended.
-type interruptedError struct {
-	ctx  error // the context's error; nil if Request.Cancel ended the call
-	why  error // the cause
-	last error // the failure before; nil if there was none
-}
-
-// interruption returns the error of a call whose context ended because of why,
-// after the failure last, if that is not nil.
-func interruption(ctx context.Context, why, last error) error {
-	return &interruptedError{ctx.Err(), why, last}
-}
-
-func (e *interruptedError) Error() string {
-	if e.last != nil && errors.Is(e.last, e.why) { // last names the cause
-		return e.last.Error()
-	}
-	text := e.why.Error()
-	if e.ctx != nil && !errors.Is(e.why, e.ctx) {
-		text = e.ctx.Error() + ": " + text
-	}
-	if e.last == nil {
-		return text
-	}
-	const before = "; before that: "
-	last := before + e.last.Error()
-	if e.ctx != nil { // last may begin with the same event
-		if rest, ok := strings.CutPrefix(last, before+e.ctx.Error()); ok && (rest == "" || strings.HasPrefix(rest, before)) {
-			last = rest
-		}
-	}
-	return text + last
-}
-
-func (e *interruptedError) Unwrap() []error {
-	all := []error{e.why}
-	for _, err := range []error{e.ctx, e.last} {
-		if err != nil {
-			all = append(all, err)
-		}
-	}
-	return all
 }

@@ -29,46 +29,56 @@ func (c *call) exchange() error {
 // request itself if nothing in it has to differ.
 func (c *call) prepare() error {
 	if why := c.caller.Ended(); why != nil { // the wait may have been long
-		return c.refuse(StopCanceled, why)
+		return c.finishRefused(StopCanceled, why)
 	}
 	timeout, timed := c.attemptTimeout()
 	nested := c.options.attempt > 0 // in an attempt of another Transport
-	ownContext := timed || c.config.stall > 0 || c.traces() || c.config.mayHang(c.caller.Context) && (c.mayRetry(1) || c.partition.Pacer != nil)
-	if c.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext && c.key == "" {
-		c.out = c.req
-		c.body.Take()
+	ownContext := timed || c.needsContext()
+	if c.now.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext && c.key == "" {
+		c.now.out = c.req
+		c.body.SendOwn()
 		return nil
 	}
 	ctx := c.caller.Context
-	if c.record.Number > 1 || nested {
-		c.marked = newRecordContext(ctx, c.req, c.options, c.record.Number)
-		ctx = c.marked
+	if c.now.record.Number > 1 || nested {
+		c.now.marked = newRecordContext(ctx, c.req, c.options, c.now.record.Number)
+		ctx = c.now.marked
 	}
-	if c.config.prepare != nil {
+	if c.config.set.Prepare != nil {
 		ctx = c.caller.ForHook(ctx)
 	}
 	if ownContext {
-		c.own = respbody.NewContext(ctx, timeout, c.config.stall, timed || !idempotent(&c.record))
-		ctx = c.own
+		c.now.own = respbody.NewContext(ctx, timeout, c.config.set.StallTimeout, timed || !idempotent(&c.now.record))
+		ctx = c.now.own
 	}
-	c.out = c.copyRequest(ctx)
-	c.body.Attach(c.out)
-	if c.own != nil && c.config.foreign {
-		c.own.Watch(c.out)
+	c.makeRequest(ctx)
+	if c.config.set.Prepare != nil {
+		return c.runPrepare()
+	}
+	return nil
+}
+
+// makeRequest makes the request that is sent, with its body and the headers that the
+// Transport sets.
+func (c *call) makeRequest(ctx context.Context) {
+	out := c.copyRequest(ctx)
+	c.body.Attach(out)
+	c.now.out = out // from here on, release closes its body
+	if c.now.own != nil && c.config.foreign {
+		c.now.own.Watch(c.now.out)
 	}
 	if c.key != "" {
 		c.header().Set(keyHeader, c.key)
 	}
-	if c.out.Body != nil && c.out.Body != http.NoBody {
-		c.unsent = c.out.Body
-	}
-	if c.config.sdkHeaders && !c.outer && (c.config.prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
+	if c.config.set.SDKHeaders && !c.outer && (c.config.set.Prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
 		c.setRetryHeaders()
 	}
-	if c.config.prepare != nil {
-		return c.runPrepare()
-	}
-	return nil
+}
+
+// needsContext reports whether an attempt without a timeout needs its own context.
+func (c *call) needsContext() bool {
+	return c.config.set.StallTimeout > 0 || c.traces() ||
+		c.config.mayHang(c.caller.Context) && (c.mayRetry(1) || c.partition.Pacer != nil)
 }
 
 // traces reports whether it must be known of a failed attempt if it was sent, and
@@ -78,7 +88,7 @@ func (c *call) traces() bool {
 	if c.options.hasPolicy {
 		policy = c.options.policy
 	}
-	return policy != nil && secure(c.req) && !idempotent(&c.record)
+	return policy != nil && secure(c.req) && !idempotent(&c.now.record)
 }
 
 func secure(req *http.Request) bool { return req.URL != nil && req.URL.Scheme == "https" }
@@ -87,10 +97,10 @@ func secure(req *http.Request) bool { return req.URL != nil && req.URL.Scheme ==
 // too if Prepare may change them.
 func (c *call) copyRequest(ctx context.Context) *http.Request {
 	switch {
-	case c.config.prepare != nil:
+	case c.config.set.Prepare != nil:
 		return c.cloneRequest(ctx)
-	case c.own != nil:
-		return c.own.Copy(c.req)
+	case c.now.own != nil:
+		return c.now.own.Copy(c.req)
 	}
 	return c.req.WithContext(ctx)
 }
@@ -109,39 +119,40 @@ func (c *call) setRetryHeaders() {
 	if c.invocation == "" {
 		c.invocation = awsproto.NewInvocationID()
 	}
-	awsproto.SetRetryHeaders(c.header(), c.invocation, c.record.Number, c.attempts)
+	awsproto.SetRetryHeaders(c.header(), c.invocation, c.now.record.Number, c.attempts)
 }
 
 // header returns the header of out, which may be changed.
 func (c *call) header() http.Header {
-	if c.config.prepare == nil { // it may be the caller's
-		c.out.Header = c.out.Header.Clone()
+	if c.config.set.Prepare == nil { // it may be the caller's
+		c.now.out.Header = c.now.out.Header.Clone()
 	}
-	if c.out.Header == nil {
-		c.out.Header = make(http.Header)
+	if c.now.out.Header == nil {
+		c.now.out.Header = make(http.Header)
 	}
-	return c.out.Header
+	return c.now.out.Header
 }
 
 // runPrepare calls Prepare.
 func (c *call) runPrepare() error {
-	body, length := c.out.Body, c.out.ContentLength
-	err := c.config.prepare(c.out, c.record.Number)
+	body, length := c.now.out.Body, c.now.out.ContentLength
+	defer func() { c.now.out.Body = body }() // which release closes
+	err := c.config.set.Prepare(c.now.out, c.now.record.Number)
 	if err != nil && retrier.IsNil(err) {
 		err = fmt.Errorf("it returned a nil %T as its error", err)
 	}
-	replaced := !same(c.out.Body, body)
-	if replaced && c.out.Body != nil {
-		c.out.Body.Close()
+	replaced := !same(c.now.out.Body, body)
+	if replaced && c.now.out.Body != nil {
+		c.now.out.Body.Close()
 	}
-	if err == nil && (replaced || c.out.ContentLength != length) {
+	if err == nil && (replaced || c.now.out.ContentLength != length) {
 		err = errors.New("it replaced the request's body or its length, which it must not")
 	}
 	if err != nil {
 		return c.prepareError(err)
 	}
 	if why := c.caller.Ended(); why != nil { // Prepare may have taken long
-		return c.refuse(StopCanceled, why)
+		return c.finishRefused(StopCanceled, why)
 	}
 	return nil
 }
@@ -154,11 +165,11 @@ func (c *call) prepareError(err error) error {
 	if own := (*Error)(nil); errors.As(err, &own) && own.Stop != "" && own.Err != nil {
 		stop, chosen, err = own.Stop, true, own.Err
 	}
-	err = c.before.failure.after(fmt.Errorf("error from Prepare: %w", err))
+	err = c.now.before.failure.after(fmt.Errorf("error from Prepare: %w", err))
 	if why := c.caller.Ended(); why != nil && !chosen {
-		stop, err = c.stopFor(why), interruption(c.caller.Context, why, err)
+		stop, err = c.stopFor(why), c.caller.Interruption(why, err)
 	}
-	return c.endUnsent(stop, err)
+	return c.finishUnsent(stop, err)
 }
 
 // same reports whether a and b are one body.
@@ -172,43 +183,43 @@ func same(a, b io.ReadCloser) bool {
 // send sends the request.
 func (c *call) send() {
 	if c.observed {
-		c.record.Start = time.Now()
+		c.now.record.Start = time.Now()
 	}
-	c.unsent, c.permit.SendToken = nil, false
-	c.sentBy = c.route()
-	if c.own == nil {
-		c.record.Response, c.record.Err = c.sentBy.RoundTrip(c.out)
+	c.now.permit.Send()
+	c.now.sentBy = c.route()
+	if c.now.own == nil {
+		c.now.record.Response, c.now.record.Err = c.now.sentBy.RoundTrip(c.now.out)
 		return
 	}
-	resp, err := c.own.Send(c.sentBy, c.out)
-	if resp != nil && resp.Request == c.out {
+	resp, err := c.now.own.Send(c.now.sentBy, c.now.out)
+	if resp != nil && resp.Request == c.now.out {
 		resp.Request = c.shownRequest()
 	}
-	c.record.Response, c.record.Err = resp, err
+	c.now.record.Response, c.now.record.Err = resp, err
 }
 
 // route returns what sends the request: Base, or a copy of it whose connections
 // did not fail.
 func (c *call) route() http.RoundTripper {
 	switch {
-	case c.config.conns == nil || !conns.Serves(c.out.URL):
+	case c.config.conns == nil || !conns.Serves(c.now.out.URL):
 		return c.config.base
-	case c.before.left:
-		return c.config.conns.Single(c.out.URL)
+	case c.now.before.left:
+		return c.config.conns.Single(c.now.out.URL)
 	}
-	return c.config.conns.For(c.out.URL)
+	return c.config.conns.For(c.now.out.URL)
 }
 
 // receive makes sure that Base returned either a response or an error.
 func (c *call) receive() {
-	r := &c.record
+	r := &c.now.record
 	if r.Err != nil && retrier.IsNil(r.Err) { // its methods may panic
 		r.Err = fmt.Errorf("awsretry: Base returned a nil %T as its error", r.Err)
 	}
 	switch {
 	case r.Err != nil && r.Response != nil:
 		if r.Response.Body != nil {
-			respbody.Close(r.Response, c.own.Ender())
+			respbody.Close(r.Response, c.now.own.Ender())
 		}
 		r.Response = nil
 	case r.Err == nil && r.Response == nil:
@@ -217,7 +228,7 @@ func (c *call) receive() {
 		r.Response.Body = http.NoBody
 	}
 	if r.Response != nil && c.config.conns != nil {
-		c.config.conns.Saw(c.out, r.Response.ProtoMajor)
+		c.config.conns.Saw(c.now.out, r.Response.ProtoMajor)
 	}
 }
 
@@ -226,10 +237,36 @@ func (c *call) receive() {
 // for longer.
 func (c *call) shownRequest() *http.Request {
 	switch {
-	case c.own == nil:
-		return c.out
-	case c.marked == nil && c.config.prepare == nil && !c.config.sdkHeaders && c.key == "":
+	case c.now.own == nil:
+		return c.now.out
+	case c.now.marked == nil && c.config.set.Prepare == nil && !c.config.set.SDKHeaders && c.key == "":
 		return c.req
 	}
-	return c.out.WithContext(c.own.Parent)
+	return c.now.out.WithContext(c.now.own.Parent)
+}
+
+// attemptTimeout returns how long an attempt may take. ok is false if there is
+// no limit.
+func (c *call) attemptTimeout() (timeout time.Duration, ok bool) {
+	timeout = c.config.set.AttemptTimeout
+	if c.options.hasTimeout {
+		timeout = c.options.timeout
+	}
+	return timeout, timeout > 0
+}
+
+// chooseKey returns the Idempotency-Key that the Transport sets, or "". A request
+// that http.Client makes of a redirect has that of the request before it.
+func (c *call) chooseKey() string {
+	req := c.req
+	if c.config.set.IdempotencyKey == nil || req.Method != http.MethodPost && req.Method != http.MethodPatch || hasKey(req) ||
+		c.config.set.Prepare == nil && awsproto.Signed(req) {
+		return ""
+	}
+	if redirect := req.Response; redirect != nil && redirect.Request != nil {
+		if key := redirect.Request.Header.Get(keyHeader); key != "" {
+			return key
+		}
+	}
+	return c.config.set.IdempotencyKey(req)
 }

@@ -142,21 +142,21 @@ func (f *fastPath) reward(req *http.Request) {
 	if p.Pacer != nil {
 		p.Pacer.Update(f.sendTime, false)
 	}
-	p.Quota.Release(f.config.increment)
+	p.Quota.Release(f.config.quota.SuccessIncrement)
 	f.config.partitions.Release(f.partition)
 }
 
 // goOn makes the call of the request that was sent, after its first attempt.
 func (f *fastPath) goOn(req *http.Request) (*http.Response, error) {
 	var c call
-	defer c.finally()
+	defer c.release()
 	c.req, c.caller, c.outer = req, wait.Of(req), f.config.retriedOutside(req)
 	c.resolve(f.config, nil)
 	c.body.Sent(req, f.memory)
 	c.partition = f.partition
 	c.start(1, past{})
-	c.out, c.own, c.sentBy, c.permit.SendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
-	c.record.Response, c.record.Err = f.resp, f.err
+	c.now.out, c.now.own, c.now.sentBy, c.now.permit.SendTime = cmp.Or(f.out, req), f.own, f.via, f.sendTime
+	c.now.record.Response, c.now.record.Err = f.resp, f.err
 	c.receive()
 	if !c.conclude() {
 		return c.finish()

@@ -37,20 +37,13 @@ func (f BackoffFunc) Delay(n int, class Class, last time.Duration) time.Duration
 }
 
 // Exponential is the exponential backoff of the AWS SDKs. The delay before
-// retry n, from 0, is Jitter(min(Initial * Factor^n, Max)). The zero value is
-// that of standard mode: 1 s, doubled each time, at most 20 s, with full
-// jitter.
-//
-// In Transport.Backoff, as a value or a pointer, an Initial or
-// ThrottlingInitial of 0 means the revision's: in [Revision2026] 50 ms, or 25 ms
-// for Amazon DynamoDB, and 1 s after throttling; in [Classic] and in Legacy mode
-// those of the zero value.
-//
-// Max applies before the jitter, as in the AWS SDK for Kotlin, "Retries", so
-// that delays of that length are spread too.
-//
-// Transport.Validate rejects negative fields, an Initial above Max, and a
-// Factor below 1.
+// retry n, from 0, is Jitter(min(Initial * Factor^n, Max)): Max applies before the
+// jitter, as in the AWS SDK for Kotlin, "Retries". The zero value is that of standard
+// mode: 1 s, doubled each time, at most 20 s, with full jitter. In Transport.Backoff,
+// as a value or a pointer, an Initial or ThrottlingInitial of 0 means the revision's:
+// in [Revision2026] 50 ms, or 25 ms for Amazon DynamoDB, and 1 s after throttling.
+// Transport.Validate rejects negative fields, an Initial above Max, and a Factor
+// below 1.
 type Exponential struct {
 	Initial           time.Duration // before the first retry; 0 means 1 s, or Max if that is shorter
 	ThrottlingInitial time.Duration // in place of Initial after throttling, at most Max; 0 means Initial

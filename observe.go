@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"example.com/awsretry/internal/record"
@@ -13,26 +14,12 @@ import (
 
 // LogTo returns an observer for Transport.Observe or [WithObserver] that logs
 // failures to logger. Nil means what slog.Default returns at the time. A call is
-// logged once at level warn, if it fails in one of these ways:
-//
-//   - "gave up": a retryable failure is not retried,
-//   - "refused": an attempt was not sent, which has the number 0,
-//   - "failed": there was no response, for example because the deadline passed,
-//     or a server error that must not be retried.
-//
-// A failure that is retried ("retrying") and any other response that is a failure,
-// such as a 404 ("failed"), are logged at level debug. A call that its caller
-// canceled is not logged.
-//
-// The handler of slog.Default drops level debug unless the program changes its
-// level, for example with slog.SetLogLoggerLevel(slog.LevelDebug).
-//
-// URLs are logged without user, query and fragment. The attribute call is the
-// same for all attempts of one call, and different for calls that are made at the
-// same time. The attribute attempt counts them, and never begins again: if a
-// response body breaks off, it and max_attempts include the attempts before its last
-// byte, which the Number and MaxAttempts of [Attempt] do not. Package retrylog can also log successes, fewer warnings in an outage,
-// and URLs without paths.
+// logged once at level warn, if a retryable failure is not retried ("gave up"), an
+// attempt was not sent ("refused"), or there was no response or a server error that
+// must not be retried ("failed"). Retries and other failures, such as a 404, are
+// logged at level debug, and a call that its caller canceled is not. URLs are logged
+// without user, query and fragment. See docs/OBSERVE.md for the attributes, and
+// package retrylog for successes and fewer warnings.
 func LogTo(logger *slog.Logger) func(Attempt) {
 	return func(a Attempt) {
 		if a.Class == Success || a.Stop == StopCanceled {
@@ -64,23 +51,8 @@ func (a Attempt) Record(o record.Options) record.Record {
 		showURL, showError = redact.Origin, redact.ErrorOrigins
 	}
 	r := record.Record{Attrs: make([]slog.Attr, 0, 20)}
-	first, earlier := firstOf(a.Request)
 	r.Level, r.Message = event(a)
-	if a.Request != nil && a.Request.URL != nil {
-		r.Text("method", a.Request.Method)
-		r.Text("url", showURL(a.Request.URL))
-	}
-	r.Text("partition", redact.Text(a.Partition))
-	if a.Request != nil {
-		r.Text("call", strconv.FormatUint(maphash.Comparable(callSeed, first), 16))
-		r.Text("outer_retry", outerRetry(a.Request))
-	}
-	number := a.Number
-	if number > 0 {
-		number += earlier
-	}
-	r.Add(slog.Int("attempt", number))
-	r.Number("max_attempts", int64(a.MaxAttempts+earlier))
+	a.identify(&r, showURL)
 	r.Add(slog.String("class", a.Class.String()))
 	r.Number("offset", a.Offset)
 	if a.Response != nil {
@@ -107,6 +79,26 @@ func (a Attempt) Record(o record.Options) record.Record {
 	}
 	r.Text("stop", string(a.Stop))
 	return r
+}
+
+// identify adds the request to r, its call, and the number of the attempt.
+func (a Attempt) identify(r *record.Record, showURL func(*url.URL) string) {
+	first, earlier := firstOf(a.Request)
+	if a.Request != nil && a.Request.URL != nil {
+		r.Text("method", a.Request.Method)
+		r.Text("url", showURL(a.Request.URL))
+	}
+	r.Text("partition", redact.Text(a.Partition))
+	if a.Request != nil {
+		r.Text("call", strconv.FormatUint(maphash.Comparable(callSeed, first), 16))
+		r.Text("outer_retry", outerRetry(a.Request))
+	}
+	number := a.Number
+	if number > 0 {
+		number += earlier
+	}
+	r.Add(slog.Int("attempt", number))
+	r.Number("max_attempts", int64(a.MaxAttempts+earlier))
 }
 
 // event returns the level and the message of the attempt's line.

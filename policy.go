@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
-	"time"
 
 	"example.com/awsretry/internal/awsproto"
 	"example.com/awsretry/internal/neterr"
@@ -113,116 +112,6 @@ const (
 	StopRateLimit Stop = "rate_limit"
 )
 
-// An Attempt is the record of one attempt to send a request, or of a call that was
-// refused before its first attempt.
-type Attempt struct {
-	// Request is the caller's request. If the attempt continues a response body,
-	// it is a copy with the Range and If-Range headers of the rest. It must not
-	// be changed.
-	Request *http.Request
-
-	// Number is the number of the attempt, from 1, or if it continues a response
-	// body, from the attempt that brought its last byte. It is 0 if the call ends
-	// because an attempt, usually its first, was refused: by the retry token bucket
-	// (Quota.InitialCost), because no send token would come in time, because of a
-	// shared Retry-After, because of an error of Prepare, or because the deadline
-	// passed before it was sent. Then Err is the Err of RoundTrip's [*Error]. Class
-	// is Throttled, or Permanent after StopPermanent or if the deadline has passed.
-	// There is no record of a call that was canceled before its first attempt, that
-	// was made after its deadline, or whose With options are not valid.
-	Number int
-
-	// MaxAttempts is how many attempts the call may make.
-	MaxAttempts int
-
-	// Offset is the first byte that the attempt asks for to continue a response
-	// body that broke off, as a position in the object. It is 0 if the attempt
-	// does not continue one, and if nothing of the object arrived before. See
-	// Transport.Resume.
-	Offset int64
-
-	// Response is nil if there is an Err. Only the caller of RoundTrip may read
-	// its body.
-	Response *http.Response
-
-	// Err is the unchanged error of the Transport's Base, or the library's error
-	// for an attempt that took longer than AttemptTimeout. If Request.Cancel ended
-	// the attempt, Err is context.DeadlineExceeded after the deadline, such as that
-	// of an http.Client with a Timeout, and context.Canceled before. If Base
-	// panicked, Err reports that.
-	Err error
-
-	// BodyErr is why the request body cannot be sent again, if Stop is StopBody.
-	BodyErr error
-
-	// IdempotencyKey is the Idempotency-Key that the Transport set, see
-	// Transport.IdempotencyKey, or "".
-	IdempotencyKey string
-
-	// Body is the part of a 2xx body that Peek has read, or the part of the first
-	// 64 KiB of an error body that was read. It is decompressed if the
-	// Content-Encoding is gzip or deflate, up to the first byte that cannot be
-	// decompressed, and is empty for any other Content-Encoding. The body of the
-	// Response does not change. Body is nil without Transport.Peek. It is valid
-	// during the call of a Policy or an observer, and must not be changed.
-	Body []byte
-
-	// Code is the AWS error code in the response, or "". It is also found in
-	// a body that is compressed with gzip or deflate. It is UnknownError if
-	// Amazon S3 sent an error without a code with status 200. If no retry can
-	// follow, because of MaxAttempts 1, WithoutRetry, an outer loop or a one-shot request
-	// body of which too much was sent, only the headers are searched: the
-	// response body is not read before the caller has it. In [Adaptive] mode a
-	// body with a Content-Length is read nevertheless, because the rate limiter
-	// needs to know of throttling. No body is read while a one-shot request body
-	// is still being written.
-	Code string
-
-	// Class is the classification of the outcome.
-	Class Class
-
-	// Start is when the attempt was sent. Elapsed is the time from then until
-	// its outcome was classified. Waited is the time that it waited before
-	// that, for a send token (in Adaptive mode) and for the end of a shared
-	// Retry-After. All three are zero if there is no observer.
-	Start   time.Time
-	Elapsed time.Duration
-	Waited  time.Duration
-
-	// Asked is the delay that the response asks for, by Retry-After or by
-	// Transport.RetryAfter, or 0.
-	Asked time.Duration
-
-	// Delay is the time before the next attempt, or the time that
-	// Transport.LongPoll adds before the response is returned. It is 0 if there
-	// is neither.
-	Delay time.Duration
-
-	// Stop is why no attempt follows, or "" if one does.
-	Stop Stop
-
-	// NeverSent reports that the attempt has an Err because nothing of the request
-	// was sent, or because the service did not process it.
-	NeverSent bool
-
-	// MaybeExecuted reports that the service may have executed this attempt, or
-	// an earlier one of the call, although it failed: it may have been sent, and
-	// its outcome was an error of the transport, or a server error other than
-	// throttling. So a 4xx may hide a success, such as NoSuchUpload after a
-	// CompleteMultipartUpload whose response was lost, and after a success the
-	// effect may be there twice.
-	MaybeExecuted bool
-
-	// Partition names the partition whose token buckets the attempt used, as in
-	// Transport.State and Transport.Partitions.
-	Partition string
-
-	// ServicePolicy is what DefaultPolicy calls, during the call of a Policy: that of
-	// the Service of package services that was applied to the Transport. It is nil if
-	// there is none, and for an observer.
-	ServicePolicy Policy
-}
-
 // A Policy classifies the outcome of an attempt. It sees the Request, Number,
 // Response, Err, Code and Body; either Response or Err is set. It may read the status
 // and the headers of the response, and must not read its body. It is not called
@@ -232,17 +121,12 @@ type Policy func(*Attempt) Class
 
 // DefaultPolicy classifies as the Service of package services does that was applied
 // to the Transport. Without one, and if a Service's own policy calls it, it
-// classifies as the AWS SDKs do: by the AWS error code if it is a
-// known one, else by the status, and a transport error by its type. Throttling
-// codes, 429, 509 and 529 are Throttled. Transient codes, 408 and 5xx are
-// Transient, except for 501, 505, 506, 507, 508, 510 and 511. So is an error that
-// Amazon S3 sent with status 200, unless its code is known. Any other status
-// from 400 up is Permanent. The status of a proxy that refuses CONNECT counts in
-// the same way, although net/http turns it into an error.
-//
-// The rules are those of the AWS SDKs and Tools Reference Guide, "Retry
-// behavior", and for server errors those of the AWS General Reference and
-// Amazon SimpleDB.
+// classifies as the AWS SDKs do: by the AWS error code if it is a known one, else by
+// the status, and a transport error by its type. 429, 509 and 529 are Throttled. 408
+// and 5xx are Transient, except for 501, 505, 506, 507, 508, 510 and 511, and so is an
+// error that Amazon S3 sent with status 200. Any other status from 400 up is
+// Permanent. A proxy that refuses CONNECT counts by its status. docs/SOURCES.md names
+// the documents.
 func DefaultPolicy(a *Attempt) Class { return a.classify(a.ServicePolicy) }
 
 // sdkClass is the class by the rules of the AWS SDKs.

@@ -53,19 +53,12 @@ type QuotaConfig struct {
 
 	// Share makes the capacity follow the traffic: the bucket holds the cost of all
 	// retries of this share of the last minute's calls (0.2 means every fifth call),
-	// but at most Capacity, and at least the cost of one call's retries. So the
-	// buckets of many small processes together allow no more retries than that of
-	// one busy process. A new bucket has the tokens of one call. Share must be from
-	// 0 to 1. 0 means that the capacity is always Capacity. A Share needs a quota,
-	// and cannot be combined with InitialCost and RefillPerSecond.
-	//
-	// With Transport.Shared, the calls are those of all processes. For each of them,
-	// the capacity of their bucket is at least what the retries of one call cost,
-	// and at most Capacity.
-	//
-	// A Transport counts every call. A [Quota] used by itself counts calls of
-	// Release, and assumes that a call makes up to two retries at the highest of the
-	// costs.
+	// but at most Capacity, and at least the cost of one call's retries, with which it
+	// starts. With Transport.Shared, the calls are those of all processes, and these
+	// limits are for each of them. A [Quota] used by itself counts calls of Release,
+	// each with two retries at the highest of the costs. Share must be from 0 to 1. 0
+	// means that the capacity is always Capacity. It cannot be combined with
+	// InitialCost and RefillPerSecond.
 	Share float64
 
 	// Wait makes Acquire block, first come first served, instead of returning
@@ -100,6 +93,77 @@ func (c QuotaConfig) validate() error {
 // capacity returns Capacity or its default. It is negative if there is no quota.
 func (c QuotaConfig) capacity() int { return cmp.Or(c.Capacity, defaultQuotaCapacity) }
 
+// The cost of a retry in tokens (AWS SDK for Kotlin, "Retries", and the 2026
+// revision), and what a success returns.
+var (
+	classicCosts = QuotaConfig{RetryCost: 5, TimeoutCost: 10, ThrottlingCost: 10}
+	costs2026    = QuotaConfig{RetryCost: 14, TimeoutCost: 14, ThrottlingCost: 5}
+)
+
+const defaultSuccessIncrement = 1 // AWS SDK for Kotlin, "Retries"
+
+// withDefaults returns c with the amounts in place of zeros, and with 0 for costs and
+// increments that are negative.
+func (c QuotaConfig) withDefaults(r Revision) QuotaConfig {
+	usual := classicCosts
+	if r == Revision2026 {
+		usual = costs2026
+	}
+	c.Capacity = c.capacity()
+	c.RetryCost = max(cmp.Or(c.RetryCost, usual.RetryCost), 0)
+	c.TimeoutCost = max(cmp.Or(c.TimeoutCost, usual.TimeoutCost), 0)
+	c.ThrottlingCost = max(cmp.Or(c.ThrottlingCost, usual.ThrottlingCost), 0)
+	c.SuccessIncrement = max(cmp.Or(c.SuccessIncrement, defaultSuccessIncrement), 0)
+	return c
+}
+
+// The methods below are those of a QuotaConfig with its defaults.
+
+// cost returns what a retry costs after an outcome of the class.
+func (c *QuotaConfig) cost(class Class) int {
+	switch class {
+	case Throttled:
+		return c.ThrottlingCost
+	case Timeout:
+		return c.TimeoutCost
+	}
+	return c.RetryCost
+}
+
+// mostCost returns the cost of the dearest retry.
+func (c *QuotaConfig) mostCost() int { return max(c.RetryCost, c.TimeoutCost, c.ThrottlingCost) }
+
+// costOfCall returns the most that the retries of a call with so many attempts cost.
+func (c *QuotaConfig) costOfCall(attempts int) int {
+	cost := float64(c.mostCost()) * float64(max(attempts-1, 1))
+	return int(min(cost, math.MaxInt32))
+}
+
+// forBucket returns c as package tokens has it, for calls with so many attempts.
+func (c *QuotaConfig) forBucket(attempts int) tokens.QuotaConfig {
+	return tokens.QuotaConfig{
+		Capacity: c.Capacity, PerSecond: c.RefillPerSecond, Wait: c.Wait, Share: c.Share, PerCall: c.costOfCall(attempts),
+	}
+}
+
+// inCommon names the fields that are not the usual ones, for those who share a
+// bucket. A store takes more memory for long texts.
+func (c *QuotaConfig) inCommon() string {
+	usual := QuotaConfig{}.withDefaults(Classic)
+	return fmt.Sprint("Capacity:", c.Capacity) + unusual("RetryCost", c.RetryCost, usual.RetryCost) +
+		unusual("TimeoutCost", c.TimeoutCost, usual.TimeoutCost) +
+		unusual("ThrottlingCost", c.ThrottlingCost, usual.ThrottlingCost) +
+		unusual("SuccessIncrement", c.SuccessIncrement, usual.SuccessIncrement) + unusual("Share", c.Share, 0)
+}
+
+// unusual returns a word for a setting, after a space, or "" if it has its default.
+func unusual[T comparable](name string, is, usual T) string {
+	if is == usual {
+		return ""
+	}
+	return fmt.Sprintf(" %s:%v", name, is)
+}
+
 // A Quota is a retry token bucket. [NewQuota] makes one; the zero Quota has no
 // tokens and refuses every retry. A [Transport] has one for each partition. It
 // is safe for concurrent use.
@@ -114,16 +178,10 @@ func NewQuota(c QuotaConfig) *Quota {
 	if err := c.validate(); err != nil {
 		return &Quota{err: fmt.Errorf("awsretry: %w", err)}
 	}
-	const attempts = 3 // of standard mode
-	return &Quota{bucket: *tokens.NewQuota(c.forBucket(classicCosts.with(c).ofCall(attempts)))}
-}
-
-// forBucket returns c as package tokens has it, for calls whose retries cost up to
-// perCall tokens.
-func (c QuotaConfig) forBucket(perCall int) tokens.QuotaConfig {
-	return tokens.QuotaConfig{
-		Capacity: c.capacity(), PerSecond: c.RefillPerSecond, Wait: c.Wait, Share: c.Share, PerCall: perCall,
-	}
+	q := new(Quota)
+	c = c.withDefaults(Classic)
+	q.bucket.Fill(c.forBucket(standardAttempts))
+	return q
 }
 
 // Acquire draws n tokens. If there are fewer, it returns [ErrQuotaExceeded] or,
@@ -147,41 +205,3 @@ func (q *Quota) Release(n int) { q.bucket.Release(n) }
 // Tokens returns how many whole tokens can be drawn now, or [math.MaxInt] if
 // there is no quota.
 func (q *Quota) Tokens() int { return q.bucket.Tokens() }
-
-// The cost of a retry in tokens (AWS SDK for Kotlin, "Retries", and the 2026
-// revision).
-var (
-	classicCosts = costs{transient: 5, timeout: 10, throttling: 10}
-	costs2026    = costs{transient: 14, timeout: 14, throttling: 5}
-)
-
-// costs are what retries cost in tokens.
-type costs struct{ transient, timeout, throttling int }
-
-// with returns c with the costs that q sets.
-func (c costs) with(q QuotaConfig) costs {
-	return costs{
-		transient:  max(cmp.Or(q.RetryCost, c.transient), 0),
-		timeout:    max(cmp.Or(q.TimeoutCost, c.timeout), 0),
-		throttling: max(cmp.Or(q.ThrottlingCost, c.throttling), 0),
-	}
-}
-
-// most returns the cost of the dearest retry.
-func (c costs) most() int { return max(c.transient, c.timeout, c.throttling) }
-
-// ofCall returns the most that the retries of a call with so many attempts cost.
-func (c costs) ofCall(attempts int) int {
-	cost := float64(c.most()) * float64(max(attempts-1, 1))
-	return int(min(cost, math.MaxInt32))
-}
-
-func (c costs) of(class Class) int {
-	switch class {
-	case Throttled:
-		return c.throttling
-	case Timeout:
-		return c.timeout
-	}
-	return c.transient
-}

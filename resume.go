@@ -29,7 +29,7 @@ type resumed struct {
 	attempts int            // since the last byte; the first is the one whose body broke off
 	sent     int            // all attempts of the call
 	cause    error          // why the response before the present one ended early; nil before the first rest
-	received int            // bytes of the present response, up to realProgress
+	received int            // bytes of the present response, counted up to realProgress
 
 	mu     sync.Mutex    // guards the fields below
 	src    io.ReadCloser // nil between two responses
@@ -52,14 +52,14 @@ const realProgress = 16 << 10
 // whose error says why it does not. An outer retry loop makes no difference:
 // its attempt ends with the response.
 func (c *call) makeResumable() {
-	if c.record.Class != Success || c.attempts <= 1 || c.options.noRetry {
+	if c.now.record.Class != Success || c.attempts <= 1 || c.options.noRetry {
 		return
 	}
-	req, resp := c.req, c.record.Response
+	req, resp := c.req, c.now.record.Response
 	progress, why := byterange.Begin(req, resp)
 	switch {
 	case why == "":
-		resp.Body = &resumed{config: c.config, req: req, resp: resp, progress: progress, attempts: 1, sent: c.record.Number, src: resp.Body}
+		resp.Body = &resumed{config: c.config, req: req, resp: resp, progress: progress, attempts: 1, sent: c.now.record.Number, src: resp.Body}
 	case byterange.HasContent(req, resp):
 		resp.Body = &finalBody{resp.Body, req, why}
 	}
@@ -248,7 +248,7 @@ func (r *resumed) replace(src io.ReadCloser) bool {
 // count counts the bytes that were read.
 func (r *resumed) count(n int) {
 	r.attempts = 1
-	if r.cause == nil || r.received >= realProgress {
+	if r.received >= realProgress {
 		return
 	}
 	if r.received += n; r.received >= realProgress {
@@ -279,26 +279,22 @@ func (r *resumed) settle(ok bool) {
 // returns a response that has the rest or begins with it, io.EOF if there is no
 // rest, or the error of Read.
 func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response, error) {
+	brought := r.received
 	r.cause, r.received = cause, 0
 	earlier := r.sent - r.attempts
-	req := r.requestAfter(ctx, earlier)
-	if req.Header = r.req.Header.Clone(); req.Header == nil {
-		req.Header = make(http.Header)
-	}
-	from := r.progress.Ask(req.Header)
+	req, from := r.requestAfter(ctx, earlier)
 
-	var c call
-	defer c.finally()
-	c.take(req)
-	c.resumes, c.patient = true, r.progress.Offset() > 0
-	if why := c.caller.Ended(); why != nil {
-		return nil, r.fail(r.attempts, c.stopFor(why), interruption(ctx, why, cause))
-	}
-	if err := c.begin(r.config, nil); err != nil {
+	c := call{resumes: true}
+	defer c.release()
+	if err := c.begin(r.config, req, nil); err != nil {
+		if why := c.caller.Ended(); why != nil {
+			err = &Error{Stop: c.stopFor(why), Err: c.caller.Interruption(why, cause)}
+		}
 		return nil, r.explain(err)
 	}
 	c.start(r.attempts, past{}) // the attempt whose body broke off
-	c.record.Err, c.record.Offset = cause, r.progress.Position()
+	c.now.free = brought >= realProgress
+	c.now.record.Err, c.now.record.Offset = cause, r.progress.Position()
 	c.classify()
 	if !c.decide() || !c.pause() {
 		_, err := c.finish()
@@ -308,22 +304,18 @@ func (r *resumed) requestRest(ctx context.Context, cause error) (*http.Response,
 	resp, err := c.run()
 	if c.sent() {
 		r.mu.Lock()
-		r.permit = c.permit.Move()
+		r.permit = c.now.permit.Move()
 		r.mu.Unlock()
 	}
 	if err != nil {
 		return nil, r.explain(r.interrupted(err))
 	}
-	r.attempts, r.sent = c.record.Number, earlier+c.record.Number
-	stop, err := r.accept(&c, from)
-	if err == nil {
-		return resp, nil
+	r.attempts, r.sent = c.now.record.Number, earlier+c.now.record.Number
+	if err := r.accept(&c, from); err != nil {
+		respbody.Close(resp, c.now.own.Ender())
+		return nil, err
 	}
-	respbody.Close(resp, c.own.Ender())
-	if err != io.EOF {
-		err = r.fail(r.attempts, stop, r.before().after(err))
-	}
-	return nil, err
+	return resp, nil
 }
 
 type restKey struct{}
@@ -335,11 +327,16 @@ type rest struct {
 	earlier int           // attempts of the call before those that Attempt.Number counts
 }
 
-// requestAfter returns a copy of the caller's request that firstOf knows.
-func (r *resumed) requestAfter(ctx context.Context, earlier int) *http.Request {
+// requestAfter returns a copy of the caller's request that firstOf knows, and the byte
+// from which on it requests the rest.
+func (r *resumed) requestAfter(ctx context.Context, earlier int) (req *http.Request, from int64) {
 	known := &rest{first: r.req, earlier: earlier}
-	known.req = r.req.WithContext(context.WithValue(ctx, restKey{}, known))
-	return known.req
+	req = r.req.WithContext(context.WithValue(ctx, restKey{}, known))
+	if req.Header = r.req.Header.Clone(); req.Header == nil {
+		req.Header = make(http.Header)
+	}
+	known.req = req
+	return req, r.progress.Ask(req.Header)
 }
 
 // firstOf returns the first request of the call of req, which may be a request for
@@ -354,17 +351,26 @@ func firstOf(req *http.Request) (first *http.Request, earlier int) {
 	return req, 0
 }
 
-// accept returns an error if the response of c is not the rest from a byte on,
-// with the reason to stop, and io.EOF if there is no rest.
-func (r *resumed) accept(c *call, from int64) (Stop, error) {
-	resp := c.record.Response
+// accept returns the error of Read if the response of c is not the rest from a byte
+// on, and io.EOF if there is no rest.
+func (r *resumed) accept(c *call, from int64) error {
+	stop, err := r.check(c, from)
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return r.fail(r.attempts, stop, r.before().after(err))
+}
+
+// check is accept with the reason to stop.
+func (r *resumed) check(c *call, from int64) (Stop, error) {
+	resp := c.now.record.Response
 	switch {
-	case c.caller.Ended() != nil && c.record.Stop == c.interrupted():
-		return c.record.Stop, c.lastError()
+	case c.caller.Ended() != nil && c.now.record.Stop == c.stopOfContext():
+		return c.now.record.Stop, c.lastError()
 	case r.progress.EndsWith(resp) && len(r.resp.Trailer) == 0:
 		return StopSuccess, io.EOF
-	case c.record.Class != Success:
-		return c.record.Stop, fmt.Errorf("the request for the rest failed: %w", c.failure().error())
+	case c.now.record.Class != Success:
+		return c.now.record.Stop, fmt.Errorf("the request for the rest failed: %w", c.failure().error())
 	}
 	return StopPermanent, r.progress.Continue(resp, from)
 }

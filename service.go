@@ -10,13 +10,13 @@ import (
 
 // A service is what a Service of package services knows of an API. It is apart from
 // the fields of the Transport, which are what the program decides, so that either
-// may be set first.
+// may be set first. The zero service is none.
 type service struct {
 	policy    Policy // nil means the rules of the AWS SDKs
 	otherwise Policy // of a Transport without one
 	limits    func(*http.Response) []Limit
 	cost      func(req *http.Request, limit string) float64
-	applied   int // how many services were applied
+	applied   int // how many services were applied; the first one counts
 }
 
 // ApplyService makes policy what DefaultPolicy returns, also in IdempotentOnly, and
@@ -25,8 +25,8 @@ type service struct {
 func (t *Transport) ApplyService(
 	_ retrier.Seal, policy, otherwise Policy, limits func(*http.Response) []Limit, cost func(*http.Request, string) float64,
 ) {
-	if t.service == nil {
-		t.service = &service{policy: policy, otherwise: otherwise, limits: limits, cost: cost}
+	if t.service.applied == 0 {
+		t.service = service{policy: policy, otherwise: otherwise, limits: limits, cost: cost}
 	}
 	t.service.applied++
 }
@@ -44,24 +44,16 @@ func (a *Attempt) classify(servicePolicy Policy) Class {
 
 // validate returns an error if more than one service was applied.
 func (s *service) validate() error {
-	if s != nil && s.applied > 1 {
+	if s.applied > 1 {
 		return fmt.Errorf("Policy is that of %d services; there must be one: "+
 			"call Service.Apply once for each Transport", s.applied)
 	}
 	return nil
 }
 
-// servicePolicy returns the policy of the service, or nil.
-func (t *Transport) servicePolicy() Policy {
-	if t.service == nil {
-		return nil
-	}
-	return t.service.policy
-}
-
 // policy returns Policy, or that of a Transport with a service.
 func (t *Transport) policy() Policy {
-	if t.Policy == nil && t.service != nil {
+	if t.Policy == nil {
 		return t.service.otherwise
 	}
 	return t.Policy
@@ -69,7 +61,7 @@ func (t *Transport) policy() Policy {
 
 // limits returns RateLimit.Limits, or that of the service.
 func (t *Transport) limits() func(*http.Response) []Limit {
-	if t.RateLimit.Limits == nil && t.service != nil {
+	if t.RateLimit.Limits == nil {
 		return t.service.limits
 	}
 	return t.RateLimit.Limits
@@ -77,7 +69,7 @@ func (t *Transport) limits() func(*http.Response) []Limit {
 
 // cost returns RateLimit.Cost, or that of the service.
 func (t *Transport) cost() func(*http.Request, string) float64 {
-	if t.RateLimit.Cost == nil && t.service != nil {
+	if t.RateLimit.Cost == nil {
 		return t.service.cost
 	}
 	return t.RateLimit.Cost
@@ -86,5 +78,5 @@ func (t *Transport) cost() func(*http.Request, string) float64 {
 // ownLimits reports whether RateLimit.Limits is set, and not to that of the service.
 func (t *Transport) ownLimits() bool {
 	set := t.RateLimit.Limits
-	return set != nil && (t.service == nil || reflect.ValueOf(set).Pointer() != reflect.ValueOf(t.service.limits).Pointer())
+	return set != nil && reflect.ValueOf(set).Pointer() != reflect.ValueOf(t.service.limits).Pointer()
 }

@@ -15,14 +15,19 @@
 package awsretry
 
 import (
-	"iter"
+	"cmp"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"example.com/awsretry/internal/admission"
+	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/retrier"
+	"github.com/hashicorp/go-cleanhttp"
 )
 
 // A Transport is an http.RoundTripper that retries requests by the rules of the
@@ -100,9 +105,8 @@ type Transport struct {
 
 	// MaxPartitions limits how many partitions are kept. 0 means 1024. A new
 	// partition beyond that replaces one of the 128 least recently used and
-	// takes over its retry token bucket: the first whose bucket is full and
-	// whose rate limiter does not limit, or if there is none, the first. In
-	// Adaptive mode, with Quota.Wait and with ShareRetryAfter, a partition is
+	// takes over its retry token bucket: the first that is as good as new, or the
+	// first. In Adaptive mode, with Quota.Wait and with ShareRetryAfter, a partition is
 	// not replaced while it has requests.
 	MaxPartitions int
 
@@ -117,22 +121,19 @@ type Transport struct {
 
 	// Prepare is called before each attempt with its own request and the
 	// attempt's number, from 1, for example to sign or date the request. It may
-	// change the headers and the URL. It must not change the body and its
-	// length. To hash the body it may read what the request's GetBody returns, if
-	// there is one. If Prepare returns an error, the attempt is not
-	// sent and RoundTrip returns that error with StopPermanent, with
-	// StopCanceled or StopDeadline if the caller's context has ended, or with the Stop of an
-	// [*Error].
+	// change the headers and the URL, but not the body and its length. To hash the
+	// body it may read what the request's GetBody returns, if there is one. If it
+	// returns an error, the attempt is not sent and RoundTrip returns that error with
+	// StopPermanent, with StopCanceled or StopDeadline if the caller's context has
+	// ended, or with the Stop of an [*Error].
 	Prepare func(*http.Request, int) error
 
 	// LongPoll reports whether the caller repeats a request in its own loop. If
 	// the retry token bucket refuses the retry of such a request, RoundTrip
 	// waits for the delay before it returns, so that the loop does not spin.
-	// Return true for every request if the callers take the next item at
-	// once. LongPoll works in Standard and Adaptive mode and with either
-	// revision. Nil means no request in Classic, and in Revision2026 the AWS
-	// operations SQS ReceiveMessage, Step Functions GetActivityTask, and SWF
-	// PollForActivityTask and PollForDecisionTask.
+	// Nil means no request in Classic, and in Revision2026 the AWS operations SQS
+	// ReceiveMessage, Step Functions GetActivityTask, and SWF PollForActivityTask
+	// and PollForDecisionTask. Legacy mode has no bucket, and so no such wait.
 	LongPoll func(*http.Request) bool
 
 	// SDKHeaders adds the headers of the AWS SDKs, amz-sdk-invocation-id and
@@ -145,10 +146,9 @@ type Transport struct {
 	NestedRetries bool
 
 	// RetryAfterSpread is the longest time that is added to a delay that
-	// Retry-After asks for. Each retry adds another part of it, so that callers
-	// that were given the same second do not all retry in it. 0 means a quarter of that delay, at most 5 s, and
-	// none in Legacy mode, which adds its own backoff. If negative, nothing is
-	// added.
+	// Retry-After asks for, so that callers that were given the same second do not
+	// all retry in it. 0 means a quarter of that delay, at most 5 s, and none in
+	// Legacy mode, which adds its own backoff. If negative, nothing is added.
 	RetryAfterSpread time.Duration
 
 	// ShareRetryAfter makes a Retry-After of a retryable response delay every
@@ -158,89 +158,47 @@ type Transport struct {
 	// ErrRateLimited.
 	ShareRetryAfter bool
 
-	// RetryAfter returns the delay that a retryable response asks for, for
-	// services that do not use the headers Retry-After-Ms, X-Ms-Retry-After-Ms and
-	// Retry-After, of which the first with a delay counts. body holds the first 64
-	// KiB of the response body, decompressed as in [Attempt].Body, less if the
-	// server is slow, and nothing if no retry can follow (see Attempt.Code).
-	// RetryAfter must not change or keep body, and must not read resp.Body. If ok
-	// is false, and if RetryAfter is nil, these headers are used.
+	// RetryAfter returns the delay that a retryable response asks for, if it is not
+	// in the headers Retry-After-Ms, X-Ms-Retry-After-Ms and Retry-After, of which the
+	// first with a delay counts if ok is false and if RetryAfter is nil. body holds
+	// the first 64 KiB of the response body, decompressed as in [Attempt].Body, less
+	// if the server is slow, and nothing if no retry can follow.
+	// RetryAfter must not change or keep body, and must not read resp.Body.
 	RetryAfter func(resp *http.Response, body []byte) (delay time.Duration, ok bool)
 
 	// Peek reports whether Policy has to see more of the body of a 2xx than was
-	// read so far, for services that report failures in a 2xx. It is first called
-	// with a nil body, where false means that nothing is read, and then after
-	// each Read, until it returns false, the body ends or 1 MiB is read. Policy
-	// finds the bytes in [Attempt].Body. If the Content-Encoding is gzip or
-	// deflate, both see the body decompressed, up to 1 MiB of it. Of a body with
-	// another Content-Encoding, they see nothing. The response that RoundTrip
-	// returns has the whole body, and streams on as soon as Peek has returned
-	// false. A body that breaks off before that is a transient failure without
-	// a response. AttemptTimeout and the context limit the time. As for
-	// [Attempt].Code, a body is not read if no retry can follow. Peek must not
-	// read resp.Body, nor change or keep body. Nil means that Policy does not see
-	// the body of any 2xx. [WholeDocuments] reads small JSON and XML whole.
+	// read so far, for services that report failures in a 2xx; see docs/BODIES.md.
+	// It is called with a nil body first, where false means that nothing is read,
+	// and then after each Read, until it returns false, the body ends or 1 MiB is
+	// read. Policy finds the bytes in [Attempt].Body. Peek must not read resp.Body,
+	// nor change or keep body. Nil means that Policy sees the body of no 2xx.
+	// [WholeDocuments] reads small JSON and XML whole.
 	Peek func(resp *http.Response, body []byte) (more bool)
 
-	// IdempotencyKey returns the Idempotency-Key header of a POST or PATCH that
-	// has neither that header nor X-Idempotency-Key, so that the service executes
-	// it once although it is sent again. It is called once for each call: retries
-	// and the redirects that http.Client follows have the same key. The header is
-	// set on a copy of the request, before Prepare. "" means no key. A request
-	// that is signed (by AWS, or as in RFC 9421) gets no key if there is no Prepare
-	// to sign it again. [IdempotentOnly] retries a request with a key. Nil means
-	// no keys; [RandomKey] makes random ones.
+	// IdempotencyKey returns the Idempotency-Key header of a POST or PATCH that has
+	// neither that header nor X-Idempotency-Key, or "" for none. It is called once
+	// for each call: retries and the redirects that http.Client follows have the
+	// same key, which is set on a copy of the request before Prepare. A request that
+	// is signed (by AWS, or as in RFC 9421) gets no key if there is no Prepare to
+	// sign it again. Nil means no keys; [RandomKey] makes random ones.
 	IdempotencyKey func(*http.Request) string
 
 	// KeepConnections lets a retry use the connection of the attempt that
 	// failed. By default a retry after a transient failure or a timeout uses a
-	// connection of a copy of Base, if Base is an *http.Transport without
-	// MaxConnsPerHost. After an error of an HTTP/2 stream alone it uses the same
-	// connection, which is known to work. A copy has the settings of Base.HTTP2.
-	// A Base with another HTTP/2 than net/http's own in TLSNextProto is not
-	// copied, because the settings of that cannot be read: such as one for
-	// which golang.org/x/net/http2.ConfigureTransports was called. Nor is a
-	// RoundTripper that wraps an *http.Transport. Pings find their dead
-	// connections; see [http.HTTP2Config]. A copy does not have the protocols of
-	// Base.RegisterProtocol for http and https. Set KeepConnections if Base has
-	// these.
+	// connection of a copy of Base, unless an HTTP/2 stream alone failed. Only an
+	// *http.Transport without MaxConnsPerHost and with net/http's own HTTP/2 is
+	// copied; see docs/decisions/copies-of-base.md. Set KeepConnections if Base has
+	// protocols of RegisterProtocol for http and https, which a copy lacks.
 	KeepConnections bool
 
-	// Resume continues a response body that breaks off: its Read requests the
-	// rest from the service and continues at the byte where the body broke off. It
+	// Resume continues a response body that breaks off: its Read requests the rest
+	// from the service and continues at the byte where the body broke off. It
 	// applies to a GET without a body whose response is a 200, or a 206 to a
-	// single Range of the caller's, has a strong ETag and was not decompressed by
-	// Base. If the body of another GET breaks off, its error says why it is not
-	// continued. Last-Modified is not used: it does not change if an object is
-	// replaced twice in a second, and RFC 9110 calls it strong only if the clock
-	// of the service shows that this cannot be the case.
-	//
-	// The request for the rest has a Range and that ETag in If-Range. A 206 that
-	// begins with the rest, and a 200 with the same ETag, continue the body. If
-	// the body has a Content-Encoding, its last 16 bytes are requested again and
-	// compared, and if it has no Content-Length, only a 206 with one continues
-	// it: a service that compresses on the fly may compress each range by
-	// itself. If the service sends anything but the rest of that version, Read
-	// returns an error. Trailers are those of the response that ends the body.
-	//
-	// MaxAttempts counts the attempts in a row that bring no byte. The retry
-	// tokens of a request for the rest come back when its response has brought
-	// 16 KiB or the end of the body, or when the body is closed. If there are
-	// too few tokens for a body that has brought a byte, its Read waits in line
-	// while other retries may put theirs back or Quota.RefillPerSecond does, up
-	// to the context's deadline, and no longer than a minute in which nobody in
-	// the line got tokens. Then it ends with StopQuota, and at once if no other
-	// retry has tokens and none come back with time.
-	//
-	// Policy classifies a break as an attempt with its error as the Err; by
-	// DefaultPolicy it is Transient or a Timeout. Observe is called for a break
-	// only if no attempt follows it. NestedRetries has no effect: the attempt of
-	// an AWS SDK ends with the response.
-	//
-	// AttemptTimeout then limits each response, not the download, and a body
-	// that stalls for StallTimeout is continued. Without a Prepare that signs
-	// again, signatures must not cover Range and If-Range, and must be valid for
-	// as long as the download takes.
+	// single Range, has a strong ETag and was not decompressed by Base. The error
+	// of any other body says why it is not continued. MaxAttempts counts the attempts
+	// in a row that bring no byte, and AttemptTimeout limits each response, not the
+	// download. Prepare must sign each attempt if signatures cover Range and
+	// If-Range. docs/BODIES.md says what the retry tokens pay for.
 	Resume bool
 
 	// Shared lets many processes share the buckets of this Transport: the retry
@@ -258,7 +216,7 @@ type Transport struct {
 	Observe func(Attempt)
 
 	retrying
-	service     *service               // see ApplyService; nil if there is none
+	service     service                // see ApplyService
 	spreadStart uint64                 // see StartSpread
 	config      atomic.Pointer[config] // nil until the first request
 	resolving   sync.Mutex             // guards the making of config
@@ -297,20 +255,92 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // roundTrip makes the call of a request. If options is nil, they are not known
 // yet.
 func roundTrip(config *config, req *http.Request, options *callOptions) (*http.Response, error) {
-	var c call
-	defer c.finally()
-	c.take(req)
-	c.outer = config.retriedOutside(req)
-	if err := c.begin(config, options); err != nil {
+	c := call{outer: config.retriedOutside(req)}
+	defer c.release()
+	if err := c.begin(config, req, options); err != nil {
 		return nil, err
 	}
 	c.key = c.chooseKey()
 	c.start(1, past{})
 	resp, err := c.run()
-	if config.resume && err == nil {
+	if config.set.Resume && err == nil {
 		c.makeResumable()
 	}
 	return resp, err
+}
+
+// Validate returns an error if the configuration is not valid. The error names
+// each such field, its value and what is allowed. RoundTrip returns the same
+// error and sends nothing.
+func (t *Transport) Validate() error {
+	var f faults
+	modes := []Mode{"", Standard, Adaptive, Legacy}
+	f.check(slices.Contains(modes, t.Mode), "Mode", strconv.Quote(string(t.Mode)),
+		"%q, %q or %q, or empty for %[1]q", Standard, Adaptive, Legacy)
+	f.check(t.Revision >= DefaultRevision && t.Revision <= Revision2026, "Revision", int(t.Revision),
+		"Classic or Revision2026, or 0 for Classic")
+	f.check(t.MaxAttempts >= 0, "MaxAttempts", t.MaxAttempts, "above 0, where 1 means no retry, or 0 for the mode's default")
+	f.check(t.AttemptTimeout >= 0, "AttemptTimeout", t.AttemptTimeout, "above 0, or 0 for none")
+	f.check(t.StallTimeout >= 0, "StallTimeout", t.StallTimeout, "above 0, or 0 for none")
+	f.check(t.MaxPartitions >= 0, "MaxPartitions", t.MaxPartitions, "above 0, or 0 for %d", defaultMaxPartitions)
+	f.add(validBackoff(t.Backoff))
+	f.add(t.service.validate())
+	f.add(t.Quota.validate())
+	f.add(t.RateLimit.validate())
+	t.validateLimits(&f)
+	if t.Shared != nil {
+		t.validateShared(&f)
+	}
+	f.add(retrier.CheckBase("Base", t.Base))
+	return errors.Join(f...)
+}
+
+// validateLimits adds the faults of the fields that are for announced limits.
+func (t *Transport) validateLimits(f *faults) {
+	where, limits, hasLimits := "with Limits", t.RateLimit, t.Mode == Adaptive && t.limits() != nil
+	if t.Mode != Adaptive {
+		where = fmt.Sprintf("in Mode %q, and Mode is %q", Adaptive, cmp.Or(t.Mode, Standard))
+		if t.ownLimits() {
+			f.add(fmt.Errorf("RateLimit.Limits is set; it must be nil except %s", where))
+		}
+		if limits.Pacing == ScaledPacing {
+			f.add(fmt.Errorf("RateLimit.Pacing is %v; it must be %v except %s", limits.Pacing, CubicPacing, where))
+		}
+	}
+	if limits.Cost != nil && !hasLimits {
+		f.add(fmt.Errorf("RateLimit.Cost is set; it must be nil except %s", where))
+	}
+	if limits.Reserve != 0 && !hasLimits {
+		f.add(fmt.Errorf("RateLimit.Reserve is %v; it must be 0 except %s", limits.Reserve, where))
+	}
+}
+
+// validateShared adds the faults of the fields that a fleet cannot have.
+func (t *Transport) validateShared(f *faults) {
+	if err := t.Shared.Validate(t.Mode); err != nil {
+		f.add(fmt.Errorf("Shared: %w", err))
+	}
+	if t.Quota.InitialCost > 0 {
+		f.add(fmt.Errorf("Quota.InitialCost is %d; with Shared it must be 0: each process has few of the tokens at a time, "+
+			"so first attempts would be refused", t.Quota.InitialCost))
+	}
+	if t.Quota.RefillPerSecond > 0 {
+		f.add(fmt.Errorf("Quota.RefillPerSecond is %v; with Shared it must be 0: it would be that of each process",
+			t.Quota.RefillPerSecond))
+	}
+}
+
+// faults are the errors of invalid fields.
+type faults []error
+
+func (f *faults) add(err error) {
+	if err != nil {
+		*f = append(*f, &invalid.Field{In: "awsretry: Transport.", Err: err})
+	}
+}
+
+func (f *faults) check(ok bool, field string, value any, allowed string, args ...any) {
+	f.add(invalid.Check(ok, field, value, allowed, args...))
 }
 
 // CloseIdleConnections calls the method of that name of Base, if it has one,
@@ -324,110 +354,25 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// State describes the retry token bucket, the shared Retry-After and the rate
-// limiter of a partition. The limiter's fields are zero except in adaptive mode.
-type State struct {
-	Tokens       int     // in the retry token bucket; math.MaxInt if there is no quota
-	Capacity     int     // of that bucket; math.MaxInt if there is no quota
-	Limited      bool    // the send rate is limited
-	MeasuredRate float64 // outcomes per second; with ScaledPacing those that are not throttled
-	SendRate     float64 // of the rate limiter, in requests per second
-
-	Waiting      int           // requests in line for a send token, or held back by a shared Retry-After
-	ExpectedWait time.Duration // of a new request, of the route that waits longest
-	RetryAfter   time.Duration // until the end of the shared Retry-After; 0 if none is in force
-
-	// Limits are the limits that the service announced, less the requests in
-	// flight, with RateLimit.Limits.
-	Limits []Limit
-
-	Fleet FleetState // with Transport.Shared
-}
-
-// FleetState describes the buckets of all Transports that share a partition, as of
-// the last grant. It is zero before the first one.
-type FleetState struct {
-	Leased  bool    // a grant is in force
-	Idle    bool    // in adaptive mode: there is none because the process needs none; the store responds
-	Slow    bool    // the store responds so late that the process sends less than its share
-	Members int     // how many Transports share the partition, without those that are idle
-	Rate    float64 // of all of them, in requests per second; 0 if it is not limited
-
-	// Tokens is how many tokens the shared retry token bucket has. Each process has
-	// a few more, which are its State.Tokens.
-	Tokens int
-}
-
-// Shared lets many processes share the buckets of a Transport's partitions. Only
-// packages of this repository can implement it: fleet does, with Valkey or Redis.
-// Its methods must be safe for concurrent use and must not wait for a network.
-type Shared interface {
-	// Join begins to share a partition. The first request of the partition calls
-	// it. If it panics, the next request calls it again. It is not called for a
-	// Transport that has no quota, is not in adaptive mode and does not share a
-	// Retry-After.
-	Join(*admission.Share)
-
-	// FirstRate is the highest send rate of a process in adaptive mode that has not
-	// had a lease, in requests per second. 0 means any.
-	FirstRate() float64
-
-	// Validate returns an error if the configuration is not valid, or not valid
-	// for Transports with that mode. It is part of what Transport.Validate
-	// returns.
-	Validate(Mode) error
-}
-
-// State returns the state of the named partition. It returns false if no
-// request has used the partition, or newer partitions have replaced it. The
-// name is that of a request, or the one that Partitions yields, which differs
-// if the name is longer than 255 bytes.
-func (t *Transport) State(partition string) (State, bool) {
-	c := t.config.Load()
-	if c == nil {
-		return State{}, false
+// base returns Base or its default.
+func (t *Transport) base() http.RoundTripper {
+	if t.Base != nil {
+		return t.Base
 	}
-	p := c.partitions.Find(partition)
-	if p == nil {
-		return State{}, false
-	}
-	return stateOf(p), true
+	return defaultBase()
 }
 
-// Partitions yields the name and the state of every partition, the most
-// recently used first.
-func (t *Transport) Partitions() iter.Seq2[string, State] {
-	return func(yield func(string, State) bool) {
-		c := t.config.Load()
-		if c == nil {
-			return
-		}
-		for _, p := range c.partitions.All() {
-			if !yield(p.Name, stateOf(p)) {
-				return
-			}
-		}
-	}
-}
+// HTTP/2 connections of the default Base are pinged after sendPingTimeout
+// without a frame, and closed if no reply comes within pingTimeout.
+const (
+	sendPingTimeout = 15 * time.Second
+	pingTimeout     = 5 * time.Second
+)
 
-func stateOf(p *admission.Partition) State {
-	s := State{Tokens: p.Quota.Tokens(), Capacity: p.Quota.Size(), RetryAfter: p.Gate.ClosedFor(time.Now())}
-	if p.Pacer != nil {
-		s.MeasuredRate, s.SendRate, s.Limited = p.Pacer.Rates()
-		s.Waiting, s.ExpectedWait = p.Pacer.Line()
-		for _, limit := range p.Pacer.Limits() {
-			s.Limits = append(s.Limits, Limit(limit))
-		}
-	}
-	s.Waiting += p.HeldBack()
-	s.ExpectedWait = max(s.ExpectedWait, s.RetryAfter)
-	if grant := p.Share.Granted(); grant != nil {
-		now := time.Now()
-		s.Fleet = FleetState{
-			Leased: now.Before(grant.Until), Slow: grant.Slow,
-			Members: grant.Members, Rate: grant.FleetRate, Tokens: grant.FleetTokens,
-		}
-		s.Fleet.Idle = !s.Fleet.Leased && now.Before(grant.IdleUntil)
-	}
-	return s
-}
+// defaultBase returns the default of Base. There is one for the process, so
+// that Transports share its connections.
+var defaultBase = sync.OnceValue(func() http.RoundTripper {
+	t := cleanhttp.DefaultPooledTransport()
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: sendPingTimeout, PingTimeout: pingTimeout}
+	return t
+})

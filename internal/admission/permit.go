@@ -14,64 +14,59 @@ import (
 // A Permit is what an attempt needs before it is sent. It owns the tokens that
 // were drawn for the attempt until Release.
 type Permit struct {
-	RetryTokens int
-	Lent        bool // the retry tokens come back if the attempt succeeds
-	SendToken   bool // it has one, which the attempt has not used
-	InFlight    bool // counted by the pacer until its outcome
-
 	SendTime time.Duration // see pacer.Pacer
 	Waited   time.Duration // until it was admitted
 
-	partition *Partition // of the tokens
-	admitted  bool       // neither the pacer nor a Retry-After delays the attempt
+	retryTokens int
+	partition   *Partition // of the tokens
+	turn        turn
 }
 
-// Release ends the ownership of the tokens: it puts them back or gives them up.
-// Further calls do nothing.
-func (p *Permit) Release(putBack bool) {
-	switch {
-	case p.Lent:
-		p.partition.Quota.EndLoan(p.RetryTokens, putBack)
-	case putBack && p.RetryTokens > 0:
-		p.partition.Quota.PutBack(p.RetryTokens)
+// A turn is how far an attempt has come.
+type turn int
+
+const (
+	waiting  turn = iota // for a send token or the end of a Retry-After, if need be
+	free                 // it may be sent, and needs no send token
+	holding              // it may be sent, and has a send token
+	inFlight             // it was sent with a send token, and the pacer expects its outcome
+)
+
+// Draw draws retry tokens for p if there are enough, and reports whether there were.
+func (p *Permit) Draw(from *Partition, cost int) bool {
+	if !from.Quota.Take(cost) {
+		return false
 	}
-	switch {
-	case putBack && p.SendToken:
-		p.partition.Pacer.PutBack(p.SendTime)
-	case p.InFlight:
-		p.partition.Pacer.Settle(p.SendTime, !p.SendToken)
-	}
-	p.giveUp()
+	p.partition, p.retryTokens = from, cost
+	return true
 }
 
-func (p *Permit) giveUp() { p.RetryTokens, p.Lent, p.SendToken, p.InFlight = 0, false, false, false }
-
-// Move returns a permit that owns the tokens instead of p.
-func (p *Permit) Move() Permit {
-	moved := *p
-	p.giveUp()
-	return moved
-}
-
-// Own makes p the owner of tokens that the quota lent.
-func (p *Permit) Own(from *Partition, tokens int) {
-	p.partition, p.RetryTokens, p.Lent = from, tokens, tokens > 0
-}
-
-// AcquireInitial draws the cost of a first attempt for p, once. With wait it waits
-// for the tokens.
-func (p *Permit) AcquireInitial(from *Partition, caller *wait.Context, cost int, wait bool) error {
-	if cost <= p.RetryTokens {
+// Acquire draws tokens for p, once. With Quota.Wait it waits for them.
+func (p *Permit) Acquire(from *Partition, caller *wait.Context, cost int) error {
+	if cost <= p.retryTokens {
 		return nil
 	}
 	ctx := caller.Context
-	if wait {
+	if from.Quota.Waits() {
 		ctx = caller.Waiting()
 	}
 	if err := from.Quota.Acquire(ctx, cost); err != nil {
 		return err
 	}
-	p.partition, p.RetryTokens = from, cost
+	p.partition, p.retryTokens = from, cost
+	return nil
+}
+
+// Await is Acquire, and waits for up to d for tokens that a fleet grants this
+// process.
+func (p *Permit) Await(from *Partition, caller *wait.Context, cost int, d time.Duration) error {
+	if from.Quota.Waits() {
+		return p.Acquire(from, caller, cost)
+	}
+	if err := from.Quota.Await(caller.Waiting(), cost, d); err != nil {
+		return err
+	}
+	p.partition, p.retryTokens = from, cost
 	return nil
 }
 
@@ -81,8 +76,11 @@ func (p *Permit) AcquireInitial(from *Partition, caller *wait.Context, cost int,
 // context ends. If timed is true, it measures the wait.
 func (p *Permit) Admit(from *Partition, caller *wait.Context, req *http.Request, timed bool) error {
 	gate := &from.Gate
-	if p.admitted || gate.Load() == nil && from.Pacer == nil {
-		p.admitted = true
+	if p.turn != waiting {
+		return nil
+	}
+	if gate.Load() == nil && from.Pacer == nil {
+		p.turn = free
 		return nil
 	}
 	var start time.Time
@@ -90,27 +88,22 @@ func (p *Permit) Admit(from *Partition, caller *wait.Context, req *http.Request,
 		start = time.Now()
 	}
 	p.partition = from
-	for {
+	for p.turn == waiting {
 		if gate.Load() != nil {
 			if err := from.waitForGate(caller); err != nil {
 				return err
 			}
 		}
-		if from.Pacer == nil {
+		if p.turn = free; from.Pacer == nil {
 			break
 		}
 		if err := p.takeSendToken(caller, req); err != nil {
 			return err
 		}
-		if gate.Load() == nil || gate.ClosedFor(time.Now()) == 0 {
-			break
-		}
-		if p.SendToken { // the gate closed during the wait in line
-			from.Pacer.PutBack(p.SendTime)
-			p.SendToken, p.InFlight = false, false
+		if gate.Load() != nil && gate.ClosedFor(time.Now()) > 0 { // it closed during the wait in line
+			p.putBackSendToken()
 		}
 	}
-	p.admitted = true
 	if timed {
 		p.Waited = time.Since(start)
 	}
@@ -123,20 +116,64 @@ func (p *Permit) takeSendToken(caller *wait.Context, request *http.Request) erro
 	var req announced.Request
 	if from.Pacer.TakesTokens() {
 		ctx, req = caller.Waiting(), from.Pacer.Request(request)
-		if ctx.Err() == nil {
-			if p.SendTime, p.SendToken = from.Pacer.Take(req); p.SendToken {
-				p.InFlight = true
-				return nil
-			}
-		}
-		from.Share.awaitSendToken()
 	}
 	sent, taken, err := from.Pacer.Wait(ctx, req)
 	if errors.Is(err, pacer.ErrRateLimited) {
 		from.Share.RefuseSendToken()
 	}
-	p.SendTime, p.SendToken, p.InFlight = sent, taken, taken
+	switch p.SendTime = sent; {
+	case err != nil:
+		p.turn = waiting
+	case taken:
+		p.turn = holding
+	}
 	return err
+}
+
+// putBackSendToken makes p wait again.
+func (p *Permit) putBackSendToken() {
+	if p.turn == holding {
+		p.partition.Pacer.PutBack(p.SendTime)
+	}
+	p.turn = waiting
+}
+
+// Send uses the send token: the attempt is sent.
+func (p *Permit) Send() {
+	if p.turn == holding {
+		p.turn = inFlight
+	}
+}
+
+// Spend gives up the retry tokens.
+func (p *Permit) Spend() { p.retryTokens = 0 }
+
+// Holds reports whether p has a send token that is not used.
+func (p *Permit) Holds() bool { return p.turn == holding }
+
+// RetryTokens returns how many p owns.
+func (p *Permit) RetryTokens() int { return p.retryTokens }
+
+// Release ends the ownership of the tokens: it puts them back, but for a send token
+// that was used, or gives them up. Further calls do nothing.
+func (p *Permit) Release(putBack bool) {
+	if putBack && p.retryTokens > 0 {
+		p.partition.Quota.PutBack(p.retryTokens)
+	}
+	switch {
+	case p.turn == holding && putBack:
+		p.partition.Pacer.PutBack(p.SendTime)
+	case p.turn == holding, p.turn == inFlight:
+		p.partition.Pacer.Settle(p.SendTime, p.turn == inFlight)
+	}
+	p.retryTokens, p.turn = 0, free
+}
+
+// Move returns a permit that owns the tokens instead of p.
+func (p *Permit) Move() Permit {
+	moved := *p
+	p.retryTokens, p.turn = 0, free
+	return moved
 }
 
 // waitForGate waits until no Retry-After is in force.

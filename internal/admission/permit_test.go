@@ -25,10 +25,9 @@ func TestPermitOwnsItsTokens(t *testing.T) {
 			want = 10
 		}
 		var permit Permit
-		if err := p.Quota.Lend(t.Context(), 7); err != nil {
-			t.Fatal(err)
+		if !permit.Draw(p, 7) || permit.Draw(p, 7) {
+			t.Fatal("it did not draw 7 tokens of 10, once")
 		}
-		permit.Own(p, 7)
 		moved := permit.Move()
 		permit.Release(!putBack)
 		for range 2 {

@@ -53,6 +53,7 @@ func NewShare(p *Partition, c ShareConfig) *Share {
 	}
 	if p.Pacer != nil {
 		p.Pacer.OnLapsed(s.Signal)
+		p.Pacer.OnWait(s.awaitSendToken)
 	}
 	return s
 }
@@ -124,25 +125,18 @@ func (s *Share) Signal() {
 	}
 }
 
-// Refuse counts a retry that the bucket refused.
-func (s *Share) Refuse(throttled bool) {
-	if s == nil {
-		return
-	}
-	if throttled {
-		s.spared.Add(1)
-	}
-	s.refused.Add(1)
-	s.Signal()
-}
-
-// MayGrant reports whether the fleet may have retry tokens for this process soon:
-// those of others, or its first ones.
-func (s *Share) MayGrant(cost int, throttled bool) bool {
+// Refuse counts a retry that the bucket refused. It reports whether the fleet may
+// have tokens for it soon: those of others, or its first ones.
+func (s *Share) Refuse(cost int, throttled bool) (granting bool) {
 	const first = time.Second // which most stores need less than
 	if s == nil {
 		return false
 	}
+	s.refused.Add(1)
+	if throttled {
+		s.spared.Add(1)
+	}
+	s.Signal()
 	grant := s.grant.Load()
 	if grant == nil {
 		return time.Since(s.joined) < first
@@ -154,22 +148,18 @@ func (s *Share) MayGrant(cost int, throttled bool) bool {
 	return tokens >= cost && time.Now().Before(grant.Until)
 }
 
-// awaitSendToken is called before an attempt waits for a send token.
-func (s *Share) awaitSendToken() {
-	if s == nil {
-		return
-	}
-	waiting := s.pacer.Waiting()
+// awaitSendToken is called when an attempt begins to wait for a send token, after
+// others.
+func (s *Share) awaitSendToken(others int, expected time.Duration) {
 	if ahead, slotted := s.pacer.Ahead(); slotted {
-		if ahead <= waiting {
+		if ahead <= others {
 			s.Signal()
 		}
 		return
 	}
-	if waiting > 0 {
+	if others > 0 {
 		return // the first in line has signaled
 	}
-	_, expected := s.pacer.Line()
 	if grant := s.grant.Load(); grant == nil || expected > time.Until(grant.Until) {
 		s.Signal()
 	}

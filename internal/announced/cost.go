@@ -10,7 +10,6 @@ import (
 // almost nothing in between.
 type cost struct {
 	mean float64
-	most float64 // an upper bound for most requests
 
 	samples []float64
 	next    int // the sample to replace
@@ -45,7 +44,15 @@ const (
 )
 
 // newCost returns the initial cost of a new limit.
-func newCost() cost { return cost{mean: 1, most: 1} }
+func newCost() cost { return cost{mean: 1} }
+
+// of returns a known cost, or the mean instead of 0.
+func (c *cost) of(known float64) float64 {
+	if known > 0 {
+		return known
+	}
+	return c.mean
+}
 
 // see updates the grain with an announced value. Values that are not whole are exact.
 func (c *cost) see(value float64) {
@@ -79,7 +86,6 @@ func (c *cost) span(fall float64, requests int) {
 	c.requests += requests
 	if c.requests >= fewest && c.fall >= manyGrains*c.rounding() {
 		c.mean = max(c.fall/float64(c.requests), 1)
-		c.most = c.mean
 		c.fall, c.requests = 0, 0
 	}
 }
@@ -88,7 +94,7 @@ func (c *cost) span(fall float64, requests int) {
 // from pairs.
 func (c *cost) guess(mean float64, requests int) {
 	if len(c.samples) < fewSamples && requests >= fewest && mean > c.mean {
-		c.mean, c.most = mean, mean
+		c.mean = mean
 	}
 }
 
@@ -125,7 +131,7 @@ func (c *cost) hear(number int, remaining float64) {
 	}
 }
 
-// learn adds a sample, and computes mean and most from all samples.
+// learn adds a sample, and computes the mean of all samples.
 func (c *cost) learn(sample float64) {
 	if len(c.samples) < costSamples {
 		c.samples = append(c.samples, sample)
@@ -136,15 +142,13 @@ func (c *cost) learn(sample float64) {
 	sorted := slices.Sorted(slices.Values(c.samples))
 	switch n := len(sorted); {
 	case sorted[n/8] <= 1: // few samples are too low; the higher ones include other clients' requests
-		c.mean, c.most = 1, 1
+		c.mean = 1
 	case n >= fewSamples:
-		// For costs distributed like those of language models, the caps are about the
-		// mean and the 90th percentile.
+		// For costs distributed like those of language models, the cap is about the mean.
 		sum, low := 0.0, sorted[n/4]
 		for _, s := range sorted {
 			sum += s
 		}
 		c.mean = min(sum/float64(n), 1.35*low)
-		c.most = max(c.mean, min(sorted[n*9/10], 2.65*low))
 	}
 }

@@ -19,6 +19,7 @@ type heard struct {
 	free      bool          // the service did not count the request
 	asked     bool          // the reset is a Retry-After
 	trip      time.Duration // the mean response time
+	spread    time.Duration // by how much response times differ
 	requests  int           // the number of requests that this process has sent
 }
 
@@ -36,6 +37,7 @@ func (m *limit) hear(a Limit, h heard) {
 		m.quota = a.Quota
 	}
 	m.cost.see(a.Remaining)
+	m.spread = h.spread
 	m.asked = h.asked
 	m.most = max(m.most, a.Remaining)
 	passed, begins, over := m.window.hear(now, served, a.Reset)
@@ -44,6 +46,9 @@ func (m *limit) hear(a Limit, h heard) {
 	}
 	if begins {
 		m.levels = levels{}
+	}
+	if h.number > 0 && !h.first && sent > m.begun && !m.unknown(now, h.trip) {
+		m.judge(now, h.throttled && a.Remaining < m.cost.mean)
 	}
 	if h.first && !(passed && m.first.turn == early) {
 		m.adaptPause(now, sent, h.trip, a, h.throttled)
@@ -54,7 +59,7 @@ func (m *limit) hear(a Limit, h heard) {
 
 	// After an unexpected change, probe again soon.
 	rise := a.Remaining - m.estimate(now, 0)
-	if up, down := max(m.size()/16, 2*m.cost.most), m.size()/2+m.inFlight.units(m.cost.most); m.heard >= 0 &&
+	if up, down := max(m.size()/16, 2*m.cost.mean), m.size()/2+m.inFlight.units(m.cost.mean); m.heard >= 0 &&
 		(rise > up && !passed || -rise > down) {
 		m.pause = min(m.pauseNow(h.trip), max(firstPause, h.trip))
 	}

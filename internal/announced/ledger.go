@@ -25,7 +25,8 @@
 // Names do not tell whether two routes have the same limit, but what remains does:
 // within a window it never rises, and it falls by more than the route took only if
 // others take from it. A limit that rises nevertheless contradicts itself. It is left
-// to the pacing, as is one of which it is not known when units come back.
+// to the pacing, as is one that often refuses what it had room for, and one of which
+// it is not known when units come back.
 //
 // One function, limit.wait, applies all of these rules.
 package announced
@@ -95,30 +96,20 @@ func New(reserve float64) *Ledger {
 // A Request has the properties of a request that a Ledger needs.
 type Request struct {
 	Route Route
-	Costs *Costs // nil means that all costs are learned
-}
-
-// Costs are the known costs of a request, by the names of the limits. A cost that is
-// not above 0 is learned.
-type Costs struct {
-	Names  []string
-	Values [maxLimits]float64
+	Costs map[string]float64 // by the names of the limits; those that are not above 0 are learned
 }
 
 // cost returns the known cost of the request for the named limit, or 0 if the cost
 // is learned.
 func (r *Request) cost(name string) float64 {
-	c := r.Costs
-	if c == nil {
-		return 0
-	}
-	if i := slices.Index(c.Names, name); i >= 0 && i < maxLimits && c.Values[i] > 0 {
-		return min(c.Values[i], mostUnits)
+	if c := r.Costs[name]; c > 0 {
+		return min(c, mostUnits)
 	}
 	return 0
 }
 
-// Names returns the names of the limits. The elements of the slice never change.
+// Names returns the names of the limits, each once. The elements of the slice never
+// change.
 func (l *Ledger) Names() []string { return l.names }
 
 // Of returns the limits that apply to the request.
@@ -248,9 +239,7 @@ type Answer struct {
 
 // Announce updates the limits with a response that came at now to the request that
 // was sent at sent. A RetryAfter replaces the reset of a limit with too little left.
-// Announce reports whether a limit explains a throttling response: when the request
-// was sent, no limit of its route was known.
-func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained bool) {
+func (l *Ledger) Announce(now, sent time.Duration, answer Answer) {
 	r := l.sent.find(sent)
 	number, probe, route := 0, false, Route{}
 	if r != nil {
@@ -268,17 +257,16 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) (explained boo
 			a.Reset, a.Refills, asked = answer.RetryAfter, false, true
 		}
 		said |= l.learn(now, a, heard{
-			at: now, sent: sent, number: number, route: route, first: probe, trip: l.trip, requests: l.sent.last,
+			at: now, sent: sent, number: number, route: route, first: probe, trip: l.trip, spread: 4 * l.deviation,
+			requests:  l.sent.last,
 			throttled: answer.Throttled, free: answer.Throttled || answer.Free, asked: asked,
 		})
 	}
 	if r != nil {
 		r.said = said
-		l.routes.note(now, r.Route, said, l.all())
-		explained = answer.Throttled && said != 0 && l.routes.unknown(r.Route, sent)
+		l.routes.note(r.Route, said)
 	}
 	l.dropSilent(now, sent, r, said, !answer.Throttled && !answer.Free)
-	return explained
 }
 
 // costOf returns the cost of a request for a limit that its response announces.

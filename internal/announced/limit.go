@@ -9,6 +9,11 @@ const (
 	// slack is the fraction of a quota that compensates for rounding.
 	slack = 1e-9
 
+	// mostSurprises is the share of about the last fewRequests requests in their turn
+	// that a limit may refuse before it is left to the pacing.
+	mostSurprises = .15
+	fewRequests   = 16
+
 	// unknownLength is the assumed length of a limit without a reset.
 	unknownLength = 15 * time.Second
 
@@ -30,6 +35,9 @@ type limit struct {
 	heardFrom   int           // the number of the request whose response announced it last
 	heardRoute  Route         // its route
 	levels      levels
+	begun       time.Duration // when the limit was first announced
+	spread      time.Duration // by how much response times differ
+	surprises   float64       // the share of the last requests that were refused in their turn
 	doubts      int           // how often the limit contradicted itself
 	doubted     time.Duration // until when the limit holds nothing back, because it contradicted itself
 
@@ -138,13 +146,9 @@ func (m *limit) room(now time.Duration) float64 {
 	return m.left(now) + (slack-m.reserve)*m.size() - m.cost.rounding()/2
 }
 
-// costOf returns the room that a request needs. known is its cost, or 0 if unknown:
-// then it needs more than the mean.
+// costOf returns the room that a request needs. known is its cost, or 0 if unknown.
 func (m *limit) costOf(known float64) float64 {
-	c := known
-	if known == 0 {
-		c = m.cost.most
-	}
+	c := m.cost.of(known)
 	if most := m.usable(); most > 0 {
 		return min(c, most) // otherwise it would never be sent
 	}
@@ -153,10 +157,7 @@ func (m *limit) costOf(known float64) float64 {
 
 // take records a request that is sent. trip is the mean response time.
 func (m *limit) take(now, trip time.Duration, number int, known float64, turn turn) {
-	c := known
-	if known == 0 {
-		c = m.cost.mean
-	}
+	c := m.cost.of(known)
 	m.sends.add(now, c, m.size())
 	near := now-m.lastTake < trip/closeShare
 	m.flow.take(number, known, near)
@@ -171,10 +172,7 @@ func (m *limit) take(now, trip time.Duration, number int, known float64, turn tu
 // settle ends a request in flight. counted reports whether the service may have
 // counted it, and said whether its response announced the limit.
 func (m *limit) settle(number int, known float64, counted, said bool) {
-	c := known
-	if known == 0 {
-		c = m.cost.mean
-	}
+	c := m.cost.of(known)
 	m.inFlight.remove(known)
 	switch {
 	case !counted:
@@ -186,6 +184,28 @@ func (m *limit) settle(number int, known float64, counted, said bool) {
 	m.flow.lose(number)
 	if m.first.number == number {
 		m.first.number = 0
+	}
+}
+
+// contradict leaves the limit to the pacing for two windows, and each time for twice
+// as many.
+func (m *limit) contradict(now time.Duration) {
+	if now >= m.doubted {
+		m.doubts = min(m.doubts+1, 6)
+	}
+	m.doubted = now + m.length()<<m.doubts
+}
+
+// judge counts a request in its turn, for which the limit had room, and that was
+// refused or not. A limit that is often wrong is left to the pacing.
+func (m *limit) judge(now time.Duration, refused bool) {
+	wrong := 0.
+	if refused {
+		wrong = 1
+	}
+	if m.surprises += (wrong - m.surprises) / fewRequests; m.surprises > mostSurprises {
+		m.contradict(now)
+		m.surprises = 0
 	}
 }
 

@@ -2,6 +2,7 @@ package announced
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -71,10 +72,7 @@ func (l *Ledger) limitOf(a Limit, h heard) *limit {
 			return m
 		}
 	case m.heardRoute == h.route || l.routes.count(m.bit) <= 1:
-		if h.at >= m.doubted {
-			m.doubts = min(m.doubts+1, 6)
-		}
-		m.doubted = h.at + m.length()<<m.doubts
+		m.contradict(h.at)
 		return m
 	default: // the limit is another route's
 		old := m
@@ -97,7 +95,7 @@ func (l *Ledger) limitOf(a Limit, h heard) *limit {
 			continue
 		}
 		if m == nil {
-			if a.Quota > 0 && a.Remaining >= a.Quota-o.cost.most*float64(l.sent.count(h.route)) {
+			if a.Quota > 0 && a.Remaining >= a.Quota-o.cost.mean*float64(l.sent.count(h.route)) {
 				continue
 			}
 			l.move(h.route, 0, o)
@@ -118,9 +116,9 @@ func (l *Ledger) fits(m, o *limit, a Limit, h heard) bool {
 // taken returns how much of what o's last response did not know m's routes took.
 func (l *Ledger) taken(m, o *limit, h heard) float64 {
 	if m == nil {
-		return o.cost.most
+		return o.cost.mean
 	}
-	return m.sends.since(o.asOf-2*h.trip) + m.cost.most
+	return m.sends.since(o.asOf-2*h.trip) + m.cost.mean
 }
 
 // exceeded reports whether more remains than the limit can have, as of the last
@@ -129,7 +127,7 @@ func (l *Ledger) taken(m, o *limit, h heard) float64 {
 func (m *limit) exceeded(a Limit, h heard) bool {
 	most, at, ok := m.levels.before(h.sent)
 	w := &m.window
-	if w.ends && m.sends.since(h.at-w.length)-m.inFlight.units(m.cost.most) > 2.25*m.size()+m.cost.most {
+	if w.ends && m.sends.since(h.at-w.length)-m.inFlight.units(m.cost.mean) > 2.25*m.size()+m.cost.mean {
 		return true
 	}
 	if !ok || !w.ends || h.at >= w.end-w.off-h.trip {
@@ -150,7 +148,7 @@ func (m *limit) exceeded(a Limit, h heard) bool {
 
 // least returns the least that may remain if only this process takes from the limit.
 func (m *limit) least() float64 {
-	return m.remaining - m.inFlight.known - float64(m.inFlight.learned)*m.cost.most
+	return m.remaining - m.inFlight.units(m.cost.mean)
 }
 
 // matches reports whether m has the name of a and, without a name, the quota.
@@ -185,7 +183,7 @@ func (l *Ledger) add(now time.Duration, a Limit, route Route) *limit {
 	}
 	l.added++
 	m := &limit{name: strings.Clone(a.Name), reserve: l.reserve, cost: newCost(), held: -never, heard: -1, since: l.added, bit: 1}
-	m.quota, m.most = a.Quota, a.Remaining
+	m.begun, m.quota, m.most = now, a.Quota, a.Remaining
 	for slices.ContainsFunc(l.limits, func(o *limit) bool { return o.bit == m.bit }) {
 		m.bit <<= 1
 	}
@@ -193,7 +191,6 @@ func (l *Ledger) add(now time.Duration, a Limit, route Route) *limit {
 		l.sent.list[i].limits &^= m.bit
 	}
 	l.limits = append(l.limits, m)
-	l.routes.add(m.bit)
 	l.move(route, 0, m)
 	l.rename()
 	return m
@@ -264,10 +261,11 @@ func (l *Ledger) drop(gone func(*limit) bool) {
 }
 
 func (l *Ledger) rename() {
-	l.names = make([]string, len(l.limits))
-	for i, m := range l.limits {
-		l.names[i] = m.name
+	names := make(map[string]bool)
+	for _, m := range l.limits {
+		names[m.name] = true
 	}
+	l.names = slices.Sorted(maps.Keys(names))
 }
 
 // all returns the set of all limits.

@@ -1,7 +1,5 @@
 package announced
 
-import "slices"
-
 // A Line is requests that wait for the same limits.
 type Line struct {
 	Limits Set // that the requests need
@@ -24,12 +22,9 @@ func (q *Line) Remove(r Request) {
 }
 
 func (q *Line) count(r Request, change func(*inFlight, float64)) {
-	if r.Costs == nil {
-		return
-	}
-	for i, name := range r.Costs.Names {
+	for name := range r.Costs {
 		cost := r.cost(name)
-		if cost == 0 || slices.Index(r.Costs.Names, name) < i { // two limits have that name
+		if cost == 0 {
 			continue
 		}
 		if q.known == nil {

@@ -1,9 +1,6 @@
 package announced
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
 
 // A Route identifies requests to which the same limits apply, as far as their URLs
 // show: those with the same method, number of path segments, and first and last
@@ -48,15 +45,19 @@ const (
 	enoughResponses = 100
 )
 
-// routes has the limits of each route, and those that all routes in an area, and all
-// routes, have in common. An area is the routes with the same method and first
-// segment.
+// routes has the limits of each route, and what the routes of an area have in common.
+// An area is the routes with the same method and first segment, or everywhere.
 type routes struct {
 	limits  map[uint64]routeLimits
-	areas   map[uint64]Set
-	free    Set  // the limits that not all routes have
-	mixed   bool // not all routes have the same limits
-	changes int  // how often the result of of may have changed
+	areas   map[uint64]area
+	changes int // how often the result of of may have changed
+}
+
+const everywhere = 0
+
+type area struct {
+	common Set // the limits that all of its routes announced
+	routes int
 }
 
 // routeLimits are the limits of a route. Responses may announce the limit of
@@ -64,34 +65,31 @@ type routes struct {
 // a limit applies to a route if all of its last responses announced it.
 type routeLimits struct {
 	apply     Set
-	announced Set           // by any response
-	lately    Set           // by all of the last responses
-	responses int           // how many those are
-	since     time.Duration // when the first one came
+	announced Set // by any response
+	lately    Set // by all of the last responses
+	responses int // how many those are
 }
 
 // of returns the limits that apply to a route: those that were announced to it or,
-// if none were, those of its area or, failing that, those of all routes.
+// if none were, those that several routes of its area, or everywhere, have in common.
+// What only other processes know applies to all routes.
 func (s *routes) of(r Route) Set {
-	if s.mixed {
-		if limits, ok := s.limits[r.exact]; ok && limits.announced != 0 {
-			return limits.apply
-		}
-		if limits, ok := s.areas[r.area]; ok {
-			return limits
+	if limits, ok := s.limits[r.exact]; ok && limits.announced != 0 {
+		return limits.apply
+	}
+	for _, key := range []uint64{r.area, everywhere} {
+		if a := s.areas[key]; a.routes > 1 {
+			return a.common
 		}
 	}
-	return ^s.free
+	if len(s.limits) == 0 {
+		return ^Set(0)
+	}
+	return 0
 }
 
 // known returns the limits that responses to a route announced.
 func (s *routes) known(r Route) Set { return s.limits[r.exact].announced }
-
-// unknown reports whether no limit of a route was known at a time, but is since then.
-func (s *routes) unknown(r Route, at time.Duration) bool {
-	limits, ok := s.limits[r.exact]
-	return ok && at < limits.since
-}
 
 // full reports whether the limits of another route cannot be kept.
 func (s *routes) full() bool { return len(s.limits) >= maxRoutes }
@@ -121,22 +119,18 @@ func (s *routes) replace(r Route, old, limit Set) {
 	s.changes++
 }
 
-// note records which of all limits a response to a route announced.
-func (s *routes) note(now time.Duration, r Route, limits, all Set) {
+// note records which limits a response to a route announced.
+func (s *routes) note(r Route, limits Set) {
 	old, ok := s.limits[r.exact]
 	if limits == 0 || ok && old.apply == limits && old.announced == limits && old.lately == limits {
 		return
 	}
 	if s.limits == nil {
-		s.limits, s.areas = make(map[uint64]routeLimits), make(map[uint64]Set)
+		s.limits, s.areas = make(map[uint64]routeLimits), make(map[uint64]area)
 	}
-	s.release(all &^ limits)
 	switch {
-	case !ok && len(s.limits) < maxRoutes:
-		s.limits[r.exact] = routeLimits{limits, limits, limits, 1, now}
-		s.changes++
-	case ok && old.announced == 0: // they were dropped
-		s.limits[r.exact] = routeLimits{limits, limits, limits, 1, old.since}
+	case !ok && len(s.limits) < maxRoutes, ok && old.announced == 0: // or they were dropped
+		s.limits[r.exact] = routeLimits{limits, limits, limits, 1}
 		s.changes++
 	case ok:
 		apply := old.apply
@@ -150,41 +144,35 @@ func (s *routes) note(now time.Duration, r Route, limits, all Set) {
 			s.changes++
 		}
 	}
-	if common, ok := s.areas[r.area]; ok {
-		limits &= common
-	}
-	if old, ok := s.areas[r.area]; ok && old != limits || !ok && len(s.areas) < maxRoutes {
-		s.areas[r.area] = limits
-		s.changes++
-	}
-}
-
-// release makes limits apply only to the routes that announced them.
-func (s *routes) release(limits Set) {
-	if limits&^s.free != 0 {
-		s.free |= limits
-		s.mixed = true
-		s.changes++
-	}
-}
-
-// add adds a limit that no response has announced yet.
-func (s *routes) add(limit Set) {
-	if len(s.limits) > 0 {
-		s.release(limit)
+	for _, key := range []uint64{r.area, everywhere} {
+		a, known := s.areas[key]
+		if !known && len(s.areas) > maxRoutes {
+			continue
+		}
+		was := a
+		if !known {
+			a.common = limits
+		}
+		if a.common &= limits; !ok {
+			a.routes++
+		}
+		if s.areas[key] = a; a != was {
+			s.changes++
+		}
 	}
 }
 
 // drop removes limits that are no longer kept.
 func (s *routes) drop(limits Set) {
-	s.free &^= limits
 	s.changes++
 	for key := range s.limits {
 		s.replace(Route{exact: key}, limits, 0)
 	}
-	for key := range s.areas {
-		if s.areas[key] &^= limits; s.areas[key] == 0 {
+	for key, a := range s.areas {
+		if a.common &^= limits; a.common == 0 {
 			delete(s.areas, key)
+		} else {
+			s.areas[key] = a
 		}
 	}
 }

@@ -88,10 +88,10 @@ func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.D
 	return due - now, inTurn
 }
 
-// uncertain returns how much less room there may be: the cost above the mean of the
-// requests in flight, and what other clients take in the meantime.
+// uncertain returns how much less room there may be, because other clients take units
+// in the meantime.
 func (m *limit) uncertain(trip time.Duration) float64 {
-	return float64(m.inFlight.learned)*(m.cost.most-m.cost.mean) + max(-m.flow.rate, 0)*2*trip.Seconds()
+	return max(-m.flow.rate, 0) * 2 * trip.Seconds()
 }
 
 // unknown reports whether it is not known when units come back, so that the limit is
@@ -138,7 +138,13 @@ func (m *limit) due(now, trip time.Duration, room, ahead, cost float64) time.Dur
 // this process sent within one window before leave room for cost.
 func (m *limit) sentDue(now time.Duration, cost float64) time.Duration {
 	w := &m.window
-	return m.sends.clear(max(w.end-w.off, now)-w.length, m.usable()-cost) + w.length
+	return m.sends.clear(max(w.end-w.off, now)-m.cycle(), m.usable()-cost) + m.cycle()
+}
+
+// cycle returns how long after a request was sent its units are certainly back, in
+// a window that slides: two requests may be served closer together than they were sent.
+func (m *limit) cycle() time.Duration {
+	return m.window.length + min(m.spread, m.window.length/4)
 }
 
 // pace returns the rate, in units per second, at which the room and the flow last
@@ -153,7 +159,7 @@ func (m *limit) pace(now, trip time.Duration, room float64) float64 {
 	even := room / left.Seconds()
 	pace := max(m.back()+even, leastShare*even)
 	if m.window.ends && m.flow.rate > 0 && m.alone() {
-		pace = max(pace, m.sends.sustained(now, m.window.length, room))
+		pace = max(pace, m.sends.sustained(now, m.cycle(), room))
 	}
 	return pace
 }
@@ -261,7 +267,7 @@ func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled boo
 	if a.Reset >= 0 {
 		most = max(a.Reset, maxPause, trip)
 	}
-	whole := a.Reset >= m.window.length/2 && m.size() >= 4*m.cost.most
+	whole := a.Reset >= m.window.length/2 && m.size() >= 4*m.cost.mean
 	pause := m.pauseNow(trip)
 	if m.first.turn == atEnd {
 		m.refused = throttled

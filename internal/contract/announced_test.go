@@ -98,7 +98,7 @@ func TestLineForAnAnnouncedLimit(t *testing.T) {
 		tr := reading(says(200, 0), says(200, 5))
 		tr.Observe = func(a awsretry.Attempt) {
 			if a.Response != nil {
-				served <- a.Request.Method
+				served <- a.Request.Header.Get("Caller")
 			}
 		}
 		wantLine := func(waiting int, least time.Duration) {
@@ -114,7 +114,9 @@ func TestLineForAnAnnouncedLimit(t *testing.T) {
 			if i%2 == 0 {
 				ctx = leaving
 			}
-			go tr.RoundTrip(httpfake.Request(t, ctx, caller, nil))
+			req := httpfake.Request(t, ctx, "GET", nil)
+			req.Header.Set("Caller", caller)
+			go tr.RoundTrip(req)
 			synctest.Wait()
 		}
 		wantLine(5, 11*time.Second)
@@ -122,7 +124,7 @@ func TestLineForAnAnnouncedLimit(t *testing.T) {
 		leave()
 		synctest.Wait()
 		wantLine(2, 10*time.Second)
-		if got := <-served + <-served + <-served; got != "GETBD" {
+		if got := <-served + <-served + <-served; got != "BD" {
 			t.Errorf("served %q", got)
 		}
 	})
@@ -230,9 +232,13 @@ func TestNothingStaysInFlight(t *testing.T) {
 			if tt.change != nil {
 				tt.change(tr)
 			}
-			sendGet(t, tr)
+			for _, path := range []string{"/", "/other"} { // or a new route would have no limits
+				req := httpfake.Request(t, t.Context(), "GET", nil)
+				req.URL.Path = path
+				tryRoundTrip(tr, req)
+			}
 			tryRoundTrip(tr, httpfake.Request(t, within(t, 2*time.Second), "BAD", nil))
-			wantLeft(t, tr, 99-tt.used)
+			wantLeft(t, tr, 98-tt.used)
 			left -= int(tt.used)
 			sendGet(t, tr)
 			wantLeft(t, tr, float64(left))

@@ -309,8 +309,9 @@ func TestDeadlineNamesTheFailureBefore(t *testing.T) {
 	})
 }
 
-// If the retry tokens, the line in front and the delay would take until after
-// the deadline, the response is returned at once, and no place in line is taken.
+// If the line in front and the retry tokens would take until after the deadline, the
+// response is returned at once, and no place in line is taken. The delay passes
+// during the wait.
 func TestQuotaLineThatWouldPassTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &transport{
@@ -319,11 +320,11 @@ func TestQuotaLineThatWouldPassTheDeadline(t *testing.T) {
 		}
 		results := make(chan result, 3)
 		for range 3 { // the first finds 5 tokens, the second waits 10 s for 5 more, the third would wait 20 s
-			go func() { results <- send(tr, httpfake.Request(t, within(t, 20500*time.Millisecond), "GET", nil)) }()
+			go func() { results <- send(tr, httpfake.Request(t, within(t, 19500*time.Millisecond), "GET", nil)) }()
 		}
 		(<-results).want(t, 503, awsretry.StopDeadline, 0)
 		(<-results).want(t, 503, awsretry.StopMaxAttempts, time.Second)
-		(<-results).want(t, 503, awsretry.StopMaxAttempts, 11*time.Second)
+		(<-results).want(t, 503, awsretry.StopMaxAttempts, 10*time.Second)
 		wantTokens(t, tr, 0)
 	})
 }

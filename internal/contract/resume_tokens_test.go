@@ -37,10 +37,9 @@ func breaking(size, each int, once bool, requests *atomic.Int64) httpfake.Base {
 	}
 }
 
-// Requests for the rest take retry tokens. A response that brings much gives
-// them back, and downloads that have progressed wait for the tokens of each
-// other. So a service that breaks off each response after a byte is asked as
-// often as the bucket pays for, and many downloads that break off once end well.
+// Requests for the rest take retry tokens, unless the response before brought much.
+// So a service that breaks off each response after a byte is asked as often as the
+// bucket pays for, and many downloads that break off at once end well.
 func TestTokensLimitResumedBodies(t *testing.T) {
 	for _, tt := range []struct {
 		downloads, size, each int
@@ -54,8 +53,7 @@ func TestTokensLimitResumedBodies(t *testing.T) {
 		{downloads: 1, size: 50_000, each: 1 << 14, requests: 4, left: 500},
 		// Of several downloads, each breaks off once.
 		{downloads: 300, size: 100_000, each: 40_000, requests: 600, left: 500},
-		{downloads: 300, size: 100_000, each: 40_000, requests: 600, left: 5, quota: quota{Capacity: 5}},
-		{downloads: 300, size: 100_000, each: 40_000, requests: 600, left: 500, quota: quota{RefillPerSecond: 1}},
+		{downloads: 300, size: 100_000, each: 40_000, requests: 600, left: 4, quota: quota{Capacity: 4}},
 	} {
 		name := fmt.Sprintf("%d of %d bytes, %d each, %+v", tt.downloads, tt.size, tt.each, tt.quota)
 		inBubble(t, name, func(t *testing.T) {
@@ -81,73 +79,7 @@ func TestTokensLimitResumedBodies(t *testing.T) {
 	}
 }
 
-// A body that has progressed waits for the tokens of another call, and not
-// longer than that may put them back.
-func TestResumeWaitsForTokens(t *testing.T) {
-	later := func(o outcome) outcome {
-		return func(req *http.Request, body io.ReadCloser) (*http.Response, error) {
-			time.Sleep(10 * time.Second)
-			return o(req, body)
-		}
-	}
-	for _, tt := range []struct {
-		name     string
-		other    outcome       // of the other call's retry
-		deadline time.Duration // of the caller; 0: none
-		close    time.Duration // when the caller closes the body; 0: never
-		after    time.Duration
-		stop     awsretry.Stop // "": none
-	}{
-		{name: "that come back", other: later(ok), after: 11 * time.Second},
-		{name: "that are lost", other: later(fails(errReset)), after: 10 * time.Second, stop: awsretry.StopQuota},
-		{name: "that stay away", other: hangs, after: time.Minute, stop: awsretry.StopQuota},
-		{name: "that stay away up to the deadline", other: hangs, deadline: 30 * time.Second, after: 29 * time.Second,
-			stop: awsretry.StopDeadline}, // the delay would end after it
-		{name: "until Close", other: hangs, close: 20 * time.Second, after: 20 * time.Second},
-		{name: "that nobody has", other: fails(errReset), stop: awsretry.StopQuota},
-	} {
-		inBubble(t, tt.name, func(t *testing.T) {
-			o := &object{breaks: broken100}
-			delay := time.Duration(0)
-			tr := continuing(httpfake.Base(func(req *http.Request) (*http.Response, error) {
-				switch {
-				case req.Method == "GET":
-					return o.RoundTrip(req)
-				case awsretry.AttemptNumber(req.Context()) == 1:
-					return nil, errReset
-				}
-				return tt.other(req, http.NoBody)
-			}))
-			tr.MaxAttempts, tr.Quota.Capacity = 2, 8
-			tr.Backoff = awsretry.BackoffFunc(func(int, awsretry.Class, time.Duration) time.Duration { return delay })
-			go tr.RoundTrip(httpfake.Request(t, within(t, 2*time.Hour), "DELETE", nil))
-			synctest.Wait()
-
-			start := time.Now()
-			delay = time.Second
-			resp := send(tr, httpfake.Request(t, within(t, tt.deadline), "GET", nil)).response(t)
-			if tt.close > 0 {
-				time.AfterFunc(tt.close, func() { resp.Body.Close() })
-			}
-			got, err := readToEnd(resp)
-			if took := time.Since(start).Round(time.Second); took != tt.after {
-				t.Errorf("after %v, want %v", took, tt.after)
-			}
-			switch {
-			case tt.close > 0:
-				result{err: err}.wantIs(t, http.ErrBodyReadAfterClose)
-			case tt.stop != "":
-				wantBrokenOff(t, err, tt.stop, 100)
-			case err != nil || got != letters:
-				t.Errorf("%d bytes, %v", len(got), err)
-			}
-			o.wantClosed(t)
-		})
-	}
-}
-
-// A request for the rest that brings little gives up its tokens at the break:
-// the next one does not wait for them.
+// A request for the rest that brings little gives up its tokens at the break.
 func TestBreakGivesUpTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := continuing(&object{breaks: []int{100, 10}})

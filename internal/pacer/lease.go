@@ -10,6 +10,10 @@ func (p *Pacer) Share() {
 	}
 }
 
+// OnWait makes p call f when a request has joined the line, with how many were in
+// it and how long the wait is expected to be.
+func (p *Pacer) OnWait(f func(ahead int, expected time.Duration)) { p.bucket.OnWait(f) }
+
 // OnLapsed makes p call f for each outcome that comes after the end of the
 // lease. It must be called before p has a lease.
 func (p *Pacer) OnLapsed(f func()) {

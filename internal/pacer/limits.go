@@ -2,7 +2,6 @@ package pacer
 
 import (
 	"net/http"
-	"slices"
 	"time"
 
 	"example.com/awsretry/internal/announced"
@@ -26,10 +25,10 @@ type Announcement struct {
 }
 
 // Announce updates the limits with the response to the request that was sent at
-// sent. It reports whether a limit explains a throttling response.
-func (p *Pacer) Announce(sent time.Duration, a Announcement) (explained bool) {
+// sent.
+func (p *Pacer) Announce(sent time.Duration, a Announcement) {
 	p.withLedger(func(now time.Duration) {
-		explained = p.ledger.Announce(now, sent, announced.Answer{
+		p.ledger.Announce(now, sent, announced.Answer{
 			Limits: a.Limits, Throttled: a.Throttled, Free: a.Free, RetryAfter: a.RetryAfter,
 		})
 		if !a.Pending {
@@ -37,7 +36,6 @@ func (p *Pacer) Announce(sent time.Duration, a Announcement) (explained bool) {
 		}
 		p.noteNames()
 	})
-	return explained
 }
 
 // AnnounceSent is Announce for a caller that knows the send time only approximately.
@@ -120,11 +118,9 @@ func (p *Pacer) Request(req *http.Request) (r announced.Request) {
 	if p.config.Cost == nil || names == nil {
 		return r
 	}
-	r.Costs = &announced.Costs{Names: *names}
-	for i, name := range *names {
-		if slices.Index(*names, name) == i { // two limits may have that name, and Cost may read the body
-			r.Costs.Values[i] = p.config.Cost(req, name)
-		}
+	r.Costs = make(map[string]float64, len(*names))
+	for _, name := range *names {
+		r.Costs[name] = p.config.Cost(req, name)
 	}
 	return r
 }

@@ -120,14 +120,15 @@ func (p *Pacer) Wait(ctx context.Context, req announced.Request) (sent time.Dura
 	}
 	longest, limited := p.MaxWait()
 	sent, err = p.bucket.WaitFor(ctx, 1, req, longest, limited)
-	var tooLong *tokens.TooLongError
-	switch {
-	case err == nil:
+	if err == nil {
 		p.sent.Add(1)
 		if !p.needsSendTime() {
 			sent = notLimited
 		}
 		return sent, true, nil
+	}
+	var tooLong *tokens.TooLongError
+	switch {
 	case !errors.As(err, &tooLong):
 	case limited && tooLong.Expected > longest:
 		err = fmt.Errorf("%w: the expected wait of %v is longer than MaxWait, %v", ErrRateLimited, tooLong.Expected, longest)

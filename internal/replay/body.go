@@ -114,9 +114,9 @@ func (b *Body) Attach(req *http.Request) {
 	}
 }
 
-// Take is Attach for a first attempt that sends the caller's own request. It
+// SendOwn is Attach for a first attempt that sends the caller's own request. It
 // requires that the body is not copied.
-func (b *Body) Take() { b.unsent = false }
+func (b *Body) SendOwn() { b.unsent = false }
 
 // Replayable reports whether the body can be resent, as far as that is known
 // before Freeze.

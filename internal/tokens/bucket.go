@@ -33,6 +33,8 @@ type Bucket struct {
 	unpaced bool              // nobody waits for tokens
 	limits  *announced.Ledger // what callers wait for, too; nil: nothing
 
+	waits func(ahead int, expected time.Duration) // see OnWait; may be nil
+
 	waiting int         // how many callers wait
 	joined  int         // how many callers have waited
 	queues  []*queue    // of those who wait, in the order in which their first ones came
@@ -115,8 +117,12 @@ func (b *Bucket) Locked(f func(now time.Duration)) {
 func (b *Bucket) Put(n float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.slotted {
+	switch {
+	case b.slotted:
 		n = 0
+	case b.rate == 0 && b.waiting == 0: // no need of the clock
+		b.tokens = min(b.tokens+n, b.capacity)
+		return
 	}
 	b.put(b.Now(), n)
 }

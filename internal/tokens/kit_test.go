@@ -29,8 +29,8 @@ func mustJoin(t testing.TB, b *Bucket, n float64) *waiter {
 // mustJoinFor is mustJoin for a request.
 func mustJoinFor(t testing.TB, b *Bucket, n float64, req announced.Request) *waiter {
 	t.Helper()
-	w, _, ok := b.takeOrJoin(n, req, 0, false)
-	if !ok || w == nil {
+	w, err := b.join(n, req, clockEnd, clockEnd)
+	if err != nil {
 		t.Fatalf("no place in line for %v tokens", n)
 	}
 	return w
@@ -67,9 +67,7 @@ func (a announcing) hear(sent time.Duration, limits ...announced.Limit) {
 
 // costing returns a request that costs so many units of a limit.
 func costing(name string, units float64) announced.Request {
-	c := &announced.Costs{Names: []string{name}}
-	c.Values[0] = units
-	return announced.Request{Costs: c}
+	return announced.Request{Costs: map[string]float64{name: units}}
 }
 
 // late makes the bucket's clock jump, and its timer run late by as much.

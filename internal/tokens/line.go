@@ -40,32 +40,30 @@ func (b *Bucket) WaitFor(
 		return sent, nil
 	}
 
-	// Determine the limit. The context's methods may panic; they are called
-	// before the caller joins the line, so that a panic leaves nobody in it.
+	// The context's methods may panic; they are called before the caller joins the
+	// line, so that a panic leaves nobody in it.
 	done := ctx.Done()
 	deadline, hasDeadline := ctx.Deadline()
-	trip, bounded := b.trip()
+	left := clockEnd
 	if hasDeadline {
-		before := max(time.Until(deadline)-trip, 0) - 1
-		if !limited || before < limit {
-			limit, limited = before, true
-		}
+		left = min(time.Until(deadline), clockEnd)
 	}
-
-	// Join the line.
-	w, expected, ok := b.takeOrJoin(n, req, limit, limited)
-	if !ok {
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
-		}
-		return 0, &TooLongError{expected}
+	if !limited {
+		limit = clockEnd
+	}
+	w, err := b.join(n, req, limit, left)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return 0, context.Cause(ctx)
+	case err != nil:
+		return 0, err
 	}
 
 	// Wait for the grant. What a service announces may make the wait longer than
 	// expected.
 	var late <-chan time.Time
-	if limited && bounded {
-		timer := time.NewTimer(min(limit, clockEnd) + 1)
+	if w.limit < clockEnd {
+		timer := time.NewTimer(w.limit + 1)
 		defer timer.Stop()
 		late = timer.C
 	}
@@ -77,7 +75,7 @@ func (b *Bucket) WaitFor(
 	case <-done:
 	case <-late:
 		if expected, gone := b.giveUp(w); gone {
-			return 0, &TooLongError{limit + expected}
+			return 0, &TooLongError{w.limit + expected}
 		}
 		return w.sent, nil
 	}
@@ -85,15 +83,12 @@ func (b *Bucket) WaitFor(
 	return 0, context.Cause(ctx)
 }
 
-// trip returns how long a request takes, and whether the wait in line depends on
-// what a service announces.
-func (b *Bucket) trip() (trip time.Duration, bounded bool) {
+// OnWait makes f the function that is called when a caller has joined the line,
+// with how many were in it and how long the wait is expected to be.
+func (b *Bucket) OnWait(f func(ahead int, expected time.Duration)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.limits == nil {
-		return 0, false
-	}
-	return b.limits.Trip(), true
+	b.waits = f
 }
 
 // giveUp gives up w's place in line unless w has been granted its tokens. It
@@ -117,6 +112,7 @@ func (b *Bucket) giveUp(w *waiter) (expected time.Duration, gone bool) {
 type waiter struct {
 	n       float64
 	req     announced.Request
+	limit   time.Duration // when it gives up; clockEnd if it does not
 	arrival int           // in the order of joining the line, from 1
 	sent    time.Duration // send time; written before granted is closed
 	queue   *queue        // guarded by the bucket's mutex, with place
@@ -133,23 +129,28 @@ type queue struct {
 
 func (q *queue) first() *waiter { return q.waiters.Front().Value.(*waiter) }
 
-// takeOrJoin takes n tokens or takes the last place in line. If the expected
-// wait exceeds the limit, it does neither, and returns that wait and false.
-func (b *Bucket) takeOrJoin(
-	n float64, req announced.Request, limit time.Duration, limited bool,
-) (w *waiter, expected time.Duration, ok bool) {
+// join takes the last place in line. If the expected wait exceeds the limit or what
+// is left until the caller's deadline, it returns an error instead.
+func (b *Bucket) join(n float64, req announced.Request, limit, left time.Duration) (w *waiter, err error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := b.Now()
-	w = &waiter{n: n, req: req, granted: make(chan struct{})}
-	if w.sent, ok = b.take(now, n, req); ok {
-		close(w.granted)
-		return w, 0, true
-	}
-	if limited {
-		if expected = b.expectedWait(now, n, req); expected > max(limit, 0) {
-			return nil, expected, false
+	waits, ahead, expected := b.waits, b.waiting, time.Duration(0)
+	defer func() {
+		if b.mu.Unlock(); w != nil && waits != nil {
+			waits(ahead, expected)
 		}
+	}()
+	now := b.Now()
+	if left < clockEnd {
+		limit = min(limit, max(left-b.trip(), 0)-1)
+	}
+	if limit < clockEnd || waits != nil {
+		if expected = b.expectedWait(now, n, req); expected > max(limit, 0) {
+			return nil, &TooLongError{expected}
+		}
+	}
+	w = &waiter{n: n, req: req, limit: clockEnd, granted: make(chan struct{})}
+	if b.limits != nil { // what a service announces may make the wait longer
+		w.limit = limit
 	}
 	b.advance(now)
 	b.joined++
@@ -157,7 +158,16 @@ func (b *Bucket) takeOrJoin(
 	b.waiting++
 	b.enqueue(w)
 	b.serve(now)
-	return w, expected, true
+	return w, nil
+}
+
+// trip returns how long a request takes, as far as announced limits show.
+// trip requires that b.mu is held.
+func (b *Bucket) trip() time.Duration {
+	if b.limits == nil {
+		return 0
+	}
+	return b.limits.Trip()
 }
 
 // leave gives up w's place in line. If w was granted its tokens meanwhile, they

@@ -255,10 +255,7 @@ func TestLeaveGivesBackToTheLedger(t *testing.T) {
 			return remaining
 		}
 		says(0)
-		w, _, ok := b.takeOrJoin(1, costing("", 1), 0, false)
-		if !ok || w.place == nil {
-			t.Fatal("it does not wait")
-		}
+		w := mustJoinFor(t, b.Bucket, 1, costing("", 1))
 		time.Sleep(time.Minute + time.Second) // the end of the window
 		synctest.Wait()
 		says(90)
@@ -383,7 +380,7 @@ func TestLineOfTwoResources(t *testing.T) {
 						t.Fatal(err)
 					}
 					limit := announced.Limit{Name: "core", Quota: 100, Remaining: 90, Reset: time.Hour}
-					if r == log {
+					if r.Route == log.Route {
 						limit = announced.Limit{Name: "log", Quota: 100, Reset: tt.reset}
 					}
 					b.hear(sent, limit)
@@ -469,8 +466,11 @@ func TestRoutesThatChangeInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAnnouncing(0, 0, false)
 		ahead, _ := b.TakeNow(1, path("/b"))
-		sent, _ := b.TakeNow(1, path("/a"))
-		b.hear(sent, announced.Limit{Name: "a", Quota: 100, Reset: 14 * time.Second})
+		a, _ := b.TakeNow(1, path("/a"))
+		d, _ := b.TakeNow(1, path("/d"))
+		for _, sent := range []time.Duration{a, d} {
+			b.hear(sent, announced.Limit{Name: "a", Quota: 100, Reset: 14 * time.Second})
+		}
 		var line []*waiter
 		for _, p := range []string{"/a", "/b", "/c", "/b"} {
 			line = append(line, mustJoinFor(t, b.Bucket, 1, path(p)))
@@ -580,12 +580,10 @@ func BenchmarkLongLine(b *testing.B) {
 	}
 	line.Put(1)
 	for i := range 20_000 {
-		if w, _, _ := line.takeOrJoin(1, path(routes[1+i%5]), 0, false); w.isGranted() {
-			b.Fatal("a caller does not wait")
-		}
+		mustJoinFor(b, line.Bucket, 1, path(routes[1+i%5]))
 	}
 	for b.Loop() {
-		w, _, _ := line.takeOrJoin(1, path("/a"), 0, false)
+		w := mustJoinFor(b, line.Bucket, 1, path("/a"))
 		for !w.isGranted() { // one who probes a limit goes first
 			line.Put(1)
 		}

@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/internal/retrier"
 )
 
 // A service accepts a request if every quota has room for it, and announces what
@@ -24,7 +26,6 @@ type service struct {
 	jitter   bool              // of the latency
 
 	mu              sync.Mutex // guards the fields below, and the quotas
-	random          *rand.Rand
 	sent, throttled int
 	served          map[string]int // accepted requests of each process
 }
@@ -49,17 +50,8 @@ type answer struct {
 // RoundTrip serves a request half way through the latency. A request costs one
 // unit of the first quota, and of others what its header says.
 func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
-	there, back := s.latency/2, s.latency/2
-	if s.jitter {
-		s.mu.Lock()
-		there, back = time.Duration(s.random.ExpFloat64()*float64(there)), time.Duration(s.random.ExpFloat64()*float64(back))
-		s.mu.Unlock()
-	}
-	if err := sleep(req.Context(), there); err != nil {
-		return nil, err
-	}
-	resp := s.serve(req)
-	if err := sleep(req.Context(), back); err != nil {
+	resp, err := trip(req, s.latency, s.jitter, s.serve)
+	if err != nil {
 		return nil, err
 	}
 	if s.charge && resp.StatusCode < 400 {
@@ -148,6 +140,51 @@ func units(req *http.Request, quota int) float64 {
 		return 1
 	}
 	return n
+}
+
+type tripsKey struct{}
+
+// withTrips returns a context for the calls of one caller, who makes one at a time.
+// Their trips are drawn from the seed and the caller's number.
+func withTrips(ctx context.Context, seed, caller uint64) context.Context {
+	return context.WithValue(ctx, tripsKey{}, rand.New(rand.NewPCG(seed, caller|1<<32)))
+}
+
+// trip serves a request half way through the latency. No two requests come at one
+// instant, so that a run has the same outcome each time.
+func trip(req *http.Request, latency time.Duration, jitter bool, serve func(*http.Request) *http.Response) (*http.Response, error) {
+	random := req.Context().Value(tripsKey{}).(*rand.Rand)
+	half := func() error {
+		d := float64(latency / 2)
+		if jitter {
+			d *= random.ExpFloat64()
+		}
+		return sleep(req.Context(), time.Duration(d)+time.Duration(random.Int64N(int64(time.Millisecond))))
+	}
+	if err := half(); err != nil {
+		return nil, err
+	}
+	resp := serve(req)
+	if err := half(); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// newClient returns a Transport whose delays are drawn from a seed.
+func newClient(base http.RoundTripper, limits awsretry.RateLimitConfig, seed uint64) *awsretry.Transport {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 10))
+	client := &awsretry.Transport{
+		Mode: awsretry.Adaptive, Base: base, MaxAttempts: 10, RateLimit: limits,
+		Backoff: awsretry.Exponential{Jitter: func(d time.Duration) time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Duration(random.Int64N(int64(d) + 1))
+		}},
+	}
+	client.StartSpread(retrier.Seal{}, seed|1)
+	return client
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -46,9 +46,8 @@ func (t *Transport) Loop(_ retrier.Seal, req *http.Request, detached bool) (*loo
 	if err != nil {
 		return nil, err
 	}
-	c.take(described)
-	if err := c.begin(config, nil); err != nil {
-		c.end()
+	if err := c.begin(config, described, nil); err != nil {
+		c.releaseShared()
 		return nil, err
 	}
 	if detached {
@@ -67,7 +66,7 @@ func (l *loop) LimitAttempts(n int) int {
 	if n > 0 {
 		c.attempts = cmp.Or(min(n, c.options.maxAttempts), n)
 	}
-	c.record.MaxAttempts = c.attempts
+	c.now.record.MaxAttempts = c.attempts
 	return c.attempts
 }
 
@@ -85,10 +84,10 @@ func (l *loop) Wait() error {
 		return err
 	}
 	if why := c.caller.Ended(); why != nil {
-		return c.refuse(StopCanceled, why)
+		return c.finishRefused(StopCanceled, why)
 	}
 	if c.observed {
-		c.record.Start = time.Now()
+		c.now.record.Start = time.Now()
 	}
 	if l.detached {
 		l.keepTokens()
@@ -98,10 +97,10 @@ func (l *loop) Wait() error {
 
 // keepTokens makes End keep what the attempt took, because it is sent.
 func (l *loop) keepTokens() {
-	p := &l.call.permit
-	p.SendToken = false
-	if !p.Lent {
-		p.RetryTokens = 0
+	c := &l.call
+	c.now.permit.Send()
+	if c.now.record.Number == 1 { // Quota.InitialCost
+		c.now.permit.Spend()
 	}
 }
 
@@ -113,21 +112,21 @@ func (l *loop) keepTokens() {
 func (l *loop) Classify(resp *http.Response, code string, err error) Class {
 	l.keepTokens()
 	c := &l.call
-	c.record.Response, c.record.Code, c.record.Err = bodiless(resp), code, err
+	c.now.record.Response, c.now.record.Code, c.now.record.Err = bodiless(resp), code, err
 	if resp != nil {
-		c.record.Err = nil
+		c.now.record.Err = nil
 	}
-	if c.record.Response == nil && c.record.Err == nil {
-		c.record.Class, c.record.MaybeExecuted = Success, c.before.maybeExecuted
+	if c.now.record.Response == nil && c.now.record.Err == nil {
+		c.now.record.Class, c.now.record.MaybeExecuted = Success, c.now.before.maybeExecuted
 	} else {
 		c.classifyOutcome()
 	}
 	l.undecided = true
-	return c.record.Class
+	return c.now.record.Class
 }
 
 // Fault returns an error if Policy returned an undefined class.
-func (l *loop) Fault() error { return l.call.fault }
+func (l *loop) Fault() error { return l.call.now.fault }
 
 // bodiless returns a copy of resp without the body, which is the other
 // library's.
@@ -143,8 +142,8 @@ func bodiless(resp *http.Response) *http.Response {
 // SetClass replaces the class that Classify returned.
 func (l *loop) SetClass(class Class) {
 	c := &l.call
-	c.record.Class = class
-	c.record.MaybeExecuted = c.before.maybeExecuted || c.mayHaveExecuted()
+	c.now.record.Class = class
+	c.now.record.MaybeExecuted = c.now.before.maybeExecuted || c.mayHaveExecuted()
 }
 
 // Settle updates what later attempts and other calls use: the retry token
@@ -152,25 +151,25 @@ func (l *loop) SetClass(class Class) {
 func (l *loop) Settle() { l.call.applyOutcome() }
 
 // Decide decides whether another attempt follows, draws the tokens for it, and
-// calls the observers. With Quota.Wait it waits for the tokens. If why is not
-// "", no attempt follows for that reason. If stop is "", another attempt
+// calls the observers. If it has to wait for the tokens, that is a part of the
+// delay. If why is not "", no attempt follows for that reason. If stop is "", another attempt
 // follows after delay. If stop is StopQuota and LongPoll asks for it, the
 // caller must sleep for delay before the call ends.
 func (l *loop) Decide(why Stop) (delay time.Duration, stop Stop) {
 	c := &l.call
-	c.record.Asked = c.findDelay() // Settle may have been left to another loop
-	waited := time.Duration(0)     // of the delay
+	c.now.record.Asked = c.findDelay() // Settle may have been left to another loop
+	waited := time.Duration(0)         // of the delay
 	if why != "" {
-		c.stopAt(why)
-	} else if c.decide() && c.unpaid > 0 {
+		c.stop(why)
+	} else if c.decide() {
 		left, err := c.pay()
-		if waited = c.record.Delay - left; err != nil {
-			c.endWaiting(err)
+		if waited = c.now.record.Delay - left; err != nil {
+			c.stopWaiting(err)
 		}
 	}
-	l.undecided, l.follows = false, c.record.Stop == ""
+	l.undecided, l.follows = false, c.now.record.Stop == ""
 	c.report()
-	return max(c.record.Delay-waited, 0), c.record.Stop
+	return max(c.now.record.Delay-waited, 0), c.now.record.Stop
 }
 
 // Detach takes the tokens that Decide drew out of a loop for one attempt alone.
@@ -178,12 +177,12 @@ func (l *loop) Decide(why Stop) (delay time.Duration, stop Stop) {
 // back, less those that Settle puts back for the success of a first attempt.
 func (l *loop) Detach() (putBack func()) {
 	c := &l.call
-	tokens := c.next.RetryTokens
-	c.next.Release(false)
+	tokens := c.now.next.RetryTokens()
+	c.now.next.Release(false)
 	if c.partition.Pacer != nil {
-		c.permit.SendTime = c.partition.Pacer.SendTime()
+		c.now.permit.SendTime = c.partition.Pacer.SendTime()
 	}
-	return func() { c.partition.Quota.PutBack(max(tokens-c.config.increment, 0)) }
+	return func() { c.partition.Quota.PutBack(max(tokens-c.config.quota.SuccessIncrement, 0)) }
 }
 
 // End ends the call. It puts back the tokens of an attempt that was not sent,
@@ -195,16 +194,15 @@ func (l *loop) End() {
 	}
 	l.ended = true
 	c := &l.call
-	defer c.end()
-	c.responded = true
-	if l.detached && !c.permit.SendToken { // Settle ends a request that was sent
-		inFlight := c.permit.InFlight
-		c.permit.InFlight = false
-		defer func() { c.permit.InFlight = inFlight }()
+	defer c.releaseShared()
+	c.now.owner = callers
+	if l.detached && !c.now.permit.Holds() { // Settle ends a request that was sent
+		sent := c.now.permit.Move()
+		defer func() { c.now.permit = sent }()
 	}
-	c.endAttempt()
+	c.releaseAttempt()
 	if l.undecided {
-		l.Decide(cmp.Or(c.final(), StopPermanent))
+		l.Decide(cmp.Or(c.whyStop(), StopPermanent))
 	}
 }
 
@@ -219,10 +217,10 @@ func (t *Transport) DelayAfter(_ retrier.Seal, record Attempt) (time.Duration, e
 	if record.Request == nil {
 		record.Request = new(http.Request)
 	}
-	c := call{req: record.Request, caller: wait.Of(record.Request), attempt: attempt{record: record}}
+	c := call{req: record.Request, caller: wait.Of(record.Request), now: attempt{record: record}}
 	c.resolve(config, optionsOf(record.Request.Context()))
 	c.partition = &config.uncalled
-	c.record.Number = max(record.Number, 1)
-	c.record.Asked = c.findDelay()
+	c.now.record.Number = max(record.Number, 1)
+	c.now.record.Asked = c.findDelay()
 	return c.nextDelay(), nil
 }
