@@ -23,7 +23,7 @@ func anthropicPolicy(a *awsretry.Attempt) awsretry.Class {
 			return failed
 		}
 	}
-	return awsretry.DefaultPolicy(a) // throttling includes 529
+	return anyServerError(a) // throttling includes 529
 }
 
 func anthropicEvent(name string, data []byte) event {

@@ -93,7 +93,7 @@ func openaiErrorOf(a *awsretry.Attempt) openaiError {
 var openaiObeying = obeying("X-Should-Retry", openaiClass)
 
 func openaiClass(a *awsretry.Attempt) awsretry.Class {
-	class := awsretry.DefaultPolicy(a)
+	class := anyServerError(a)
 	switch {
 	case a.Response == nil:
 	case a.Response.StatusCode < 400:

@@ -195,6 +195,16 @@ func obeying(header string, policy awsretry.Policy) awsretry.Policy {
 	}
 }
 
+// anyServerError is [awsretry.DefaultPolicy] for services whose SDKs repeat a request
+// after every status from 500.
+func anyServerError(a *awsretry.Attempt) awsretry.Class {
+	class := awsretry.DefaultPolicy(a)
+	if class == awsretry.Permanent && a.Response != nil && a.Response.StatusCode >= 500 {
+		return awsretry.Transient
+	}
+	return class
+}
+
 // path returns the URL path of the response's request.
 func path(resp *http.Response) string {
 	if resp.Request == nil || resp.Request.URL == nil {

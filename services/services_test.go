@@ -37,6 +37,22 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// OpenAI's and Anthropic's SDKs repeat every status from 500, unless the service
+// forbids it.
+func TestServerErrors(t *testing.T) {
+	req := httpfake.Post(t, "https://api.example.com/v1/messages", "{}")
+	for _, s := range []Service{OpenAI, AzureOpenAI, Anthropic} {
+		for status := 500; status < 600; status++ {
+			for header, want := range map[string]bool{"": true, "true": true, "false": false} {
+				a := &awsretry.Attempt{Request: req, Response: httpfake.Response(req, status, http.NoBody, "X-Should-Retry", header)}
+				if class := s.Policy(a); class.Retryable() != want {
+					t.Errorf("%d with X-Should-Retry %q is %v", status, header, class)
+				}
+			}
+		}
+	}
+}
+
 // No secret in a path is part of a partition's name, which is logged.
 func TestSecretsInPaths(t *testing.T) {
 	const secret = "s3cr3t-x"

@@ -50,7 +50,7 @@ func (r *reader) append(limits []Limit, g *group) []Limit {
 	}
 	isMarked := g.dialect != unmarked || isFraction && strings.Contains(g.kind, "call")
 	inWindows := left == "" && strings.Contains(used, ",")
-	named, window := r.nameOf(g), windowOf(g.kind)
+	named, window := r.nameOf(g), time.Duration(0)
 	for i, rest := 0, cmp.Or(left, used); rest != "" && i < mostElements; i++ {
 		var e element
 		e, rest = nextElement(rest)
@@ -70,7 +70,9 @@ func (r *reader) append(limits []Limit, g *group) []Limit {
 		if inWindows {
 			l.Name, window = join(named, ofUsage[i].kind), ofUsage[i].window
 		}
-		l.Quota = quotaOf(quotas, i, l.Remaining)
+		if l.Quota = all; all < l.Remaining { // it is that of another window
+			l.Quota = quotaOf(quotas, l.Remaining)
+		}
 		ok := false
 		if l.Reset, l.Refills, ok = r.resetOf(g, i, window, e.window); ok || isMarked { // otherwise it is not certainly a limit
 			limits = add(limits, l)
@@ -92,7 +94,7 @@ func (r *reader) resetOf(g *group, at int, calendar, length time.Duration) (afte
 	if after, refills, ok = r.announced(g, at); ok {
 		return after, refills, true
 	}
-	if calendar > 0 {
+	if calendar = cmp.Or(calendar, windowOf(g.kind)); calendar > 0 {
 		now := r.now() // windows are aligned to UTC
 		return now.Truncate(calendar).Add(calendar).Sub(now), false, true
 	}

@@ -89,11 +89,12 @@ func Append(limits []Limit, header http.Header, clock func() time.Time) []Limit 
 
 // concerns reports whether a header may announce a limit.
 func concerns(key string) bool {
-	for i := range max(len(key)-4, 0) {
-		word := key[i : i+5]
-		if c := word[2] | 0x20; (c == 'm' || c == 's') && // before the comparisons, which take longer
-			(strings.EqualFold(word, "limit") || strings.EqualFold(word, "reset") || strings.EqualFold(word, "remai")) {
-			return true
+	for i := 2; i < len(key)-2; i++ {
+		if c := key[i] | 0x20; c == 'm' || c == 's' { // before the comparisons, which take longer
+			word := key[i-2 : i+3]
+			if strings.EqualFold(word, "limit") || strings.EqualFold(word, "reset") || strings.EqualFold(word, "remai") {
+				return true
+			}
 		}
 	}
 	return false

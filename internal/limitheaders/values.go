@@ -36,15 +36,19 @@ func nextElement(value string) (e element, rest string) {
 	return e, rest
 }
 
-// longestNumber is the longest number that is read, in bytes: the same one is read for
-// each element of another value.
-const longestNumber = 64
-
 // number parses a number that is not negative. It rejects most other texts without
 // allocating.
 func number(text string) (n float64, ok bool) {
+	const longest = 64 // bytes, since the same number is read for each element of another value
 	text = strings.TrimSpace(text)
-	if text == "" || len(text) > longestNumber || strings.Trim(text, "0123456789+-.eE") != "" {
+	digits := 0
+	for ; digits < min(len(text), 15) && isDigit(text[digits]); digits++ { // 15 are exact
+		n = 10*n + float64(text[digits]-'0')
+	}
+	if digits == len(text) {
+		return n, digits > 0
+	}
+	if len(text) > longest || strings.Trim(text, "0123456789+-.eE") != "" {
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(text, 64)
@@ -56,8 +60,11 @@ func number(text string) (n float64, ok bool) {
 
 // nth returns the number at an index of a value, or the first one if there are fewer.
 func nth(value string, at int) (n float64, ok bool) {
-	text, _, _ := strings.Cut(nthText(value, at), ";")
-	return number(text)
+	if n, ok = number(value); !ok {
+		text, _, _ := strings.Cut(nthText(value, at), ";")
+		n, ok = number(text)
+	}
+	return n, ok
 }
 
 // nthText returns the text at an index of a value, or the first one if there are
@@ -75,13 +82,8 @@ func nthText(value string, at int) string {
 	return strings.TrimSpace(cmp.Or(text, first))
 }
 
-// quotaOf returns the quota at an index of a value or, if more remains than that, the
-// lowest other that is not exceeded, or 0.
-func quotaOf(value string, at int, remaining float64) (quota float64) {
-	if quota, _ = nth(value, at); quota >= remaining {
-		return quota
-	}
-	quota = 0
+// quotaOf returns the lowest number of a value that is not below what remains, or 0.
+func quotaOf(value string, remaining float64) (quota float64) {
 	for at := range min(1+strings.Count(value, ","), mostElements) {
 		if n, ok := nth(value, at); ok && n >= remaining && (quota == 0 || n < quota) {
 			quota = n

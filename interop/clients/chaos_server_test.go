@@ -160,3 +160,16 @@ func (n *chaosNet) rotate(t *testing.T, ctx context.Context, upstream string) {
 		p.Stop()
 	}
 }
+
+// hangUp resets the connection instead of responding. What is not sent yet is
+// lost.
+func hangUp(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	conn.Close()
+}

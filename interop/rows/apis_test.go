@@ -59,6 +59,9 @@ var githubRow = row{
 		"`SleepUntilPrimaryRateLimitResetWhenRateLimited` in the context multiplies: leave it out", `^get, sleeping: .*a primary limit that lasts.* requests of`,
 	}},
 	scenes: []scene{
+		{name: "a secondary limit", times: 1, asked: 2 * time.Second, fault: func(w http.ResponseWriter, r *http.Request, _ *network, _ http.HandlerFunc) {
+			respond(403, asJSON, `{"message":"You have exceeded a secondary rate limit."}`, "Retry-After", "2")(w, r)
+		}},
 		{name: "a primary limit", times: 1, asked: 4 * time.Second, fault: primaryLimit},
 		{name: "a primary limit that lasts", times: forever, fault: primaryLimit, ends: time.Minute},
 	},
@@ -88,7 +91,6 @@ var openaiRow = row{
 	transport: services.OpenAI.Apply,
 	keep:      3,
 	losses: []loss{
-		{"a 501 and a 507 are not retried", `: 50[17]: fails`},
 		{"a completion whose response breaks off is made again, and paid for twice", `cut.* is executed 2 times instead of 1`},
 	},
 	calls: []call{{
@@ -118,7 +120,6 @@ var anthropicRow = row{
 	how:       "`option.WithMaxRetries(0)`; [`services.Anthropic`](SERVICES.md)",
 	transport: services.Anthropic.Apply,
 	keep:      3,
-	losses:    []loss{{"a 501 and a 507 are not retried", `: 50[17]: fails`}},
 	calls: []call{{
 		name: "message", limited: true,
 		server: serving(200, `{"id":"m","type":"message","role":"assistant","content":[{"type":"text","text":"yes"}],`+
@@ -199,13 +200,13 @@ func once(body string) http.HandlerFunc {
 
 var gitlabRow = row{
 	client: "gitlab.com/gitlab-org/api/client-go",
-	how:    "`gitlab.WithoutRetries()`; `RetryAfter: untilReset`, `Policy: awsretry.IdempotentOnly(nil)`, `Peek: awsretry.WholeDocuments`",
+	how:    "`gitlab.WithoutRetries()`; `RetryAfter: untilReset`, `Policy: awsretry.IdempotentOnly(also(505, 506, 507, 508, 510, 511))`, `Peek: awsretry.WholeDocuments`",
 	transport: func(tr *awsretry.Transport) {
-		tr.Policy, tr.Peek, tr.RetryAfter = awsretry.IdempotentOnly(nil), awsretry.WholeDocuments, untilReset
+		tr.Policy = awsretry.IdempotentOnly(also(505, 506, 507, 508, 510, 511))
+		tr.Peek, tr.RetryAfter = awsretry.WholeDocuments, untilReset
 	},
 	keep: 6,
 	losses: []loss{
-		{"a 507 is not retried", `: 507: fails`},
 		{"a `POST` is not repeated after a 5xx or a reset, because it may have been executed", `^create: POST \S+: (5\d\d|reset|cut|executed).*: fails`},
 	},
 	calls: []call{

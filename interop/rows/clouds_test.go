@@ -134,7 +134,6 @@ var storageRow = row{
 		query := r.URL.Query()
 		return r.Method != http.MethodGet && !query.Has("ifGenerationMatch") && !query.Has("upload_id")
 	},
-	losses: []loss{{"a 501 and a 507 are not retried", `: 50[17]: fails`}},
 	calls: []call{
 		{name: "attributes", server: storageServer, key: storageKey, do: onStorage(func(ctx context.Context, b *storage.BucketHandle) error {
 			attrs, err := b.Object("o").Attrs(ctx)

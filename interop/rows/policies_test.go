@@ -73,9 +73,10 @@ func kubeRepeats(a *awsretry.Attempt) bool {
 }
 
 // storagePolicy leaves the chunks of an upload to the client, which repeats them by
-// itself, and repeats a write only under a condition on the object's generation.
+// itself, and repeats a write only under a condition on the object's generation. The
+// other statuses are those that the client repeats.
 func storagePolicy(a *awsretry.Attempt) awsretry.Class {
-	class, query := awsretry.DefaultPolicy(a), a.Request.URL.Query()
+	class, query := also(501, 505, 506, 507, 508, 510, 511)(a), a.Request.URL.Query()
 	switch {
 	case !class.Retryable():
 	case query.Has("upload_id"):

@@ -32,7 +32,7 @@ func scenes() []scene {
 		{name: "deadline", times: forever, fault: hang, ends: 20 * time.Second},
 	}
 	for _, code := range []int{
-		400, 401, 403, 404, 408, 409, 410, 412, 416, 423, 425, 429, 499, 500, 501, 502, 503, 504, 507, 509, 520, 522, 529, 599,
+		400, 401, 403, 404, 408, 409, 410, 412, 416, 423, 425, 429, 499, 500, 501, 502, 503, 504, 505, 506, 507, 508, 509, 510, 511, 520, 522, 529, 599,
 	} {
 		all = append(all, scene{name: fmt.Sprint(code), times: 1, fault: status(code)})
 	}

@@ -21,12 +21,15 @@ func response(status int, header http.Header) *http.Response {
 
 func TestStatusAndDetails(t *testing.T) {
 	retryAfter := http.Header{"Retry-After": {"9"}, "X-Amz-Retry-After": {"900"}}
+	milliseconds := http.Header{"Retry-After": {"9"}, "X-Ms-Retry-After-Ms": {"8500"}, "Retry-After-Ms": {"8400"}}
 	for _, c := range []struct {
 		attempt         awsretry.Attempt
 		status, details string
 	}{
 		{awsretry.Attempt{Response: response(429, retryAfter), Code: "SlowDown", Class: awsretry.Throttled},
 			"429", "SlowDown, Retry-After: 9, X-Amz-Retry-After: 900"},
+		{awsretry.Attempt{Response: response(503, milliseconds), Class: awsretry.Transient},
+			"503", "Retry-After-Ms: 8400, X-Ms-Retry-After-Ms: 8500, Retry-After: 9"},
 		{awsretry.Attempt{Response: response(403, retryAfter), Class: awsretry.Permanent}, "403", ""},
 		{awsretry.Attempt{Response: response(302, http.Header{"Location": {"/there?key=secret"}})},
 			"302", "to http://example.com/there"},

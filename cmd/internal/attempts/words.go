@@ -45,7 +45,7 @@ func Details(a awsretry.Attempt) string {
 	if a.Code != "" {
 		parts = append(parts, a.Code)
 	}
-	for _, name := range []string{"Retry-After", "X-Amz-Retry-After"} {
+	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms", "Retry-After", "X-Amz-Retry-After"} {
 		if value := a.Response.Header.Get(name); value != "" && a.Class.Retryable() {
 			parts = append(parts, name+": "+value)
 		}

@@ -1,30 +1,34 @@
-package clients
+package rows
 
 import (
 	"compress/gzip"
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"example.com/awsretry/interop/internal/kit"
-	"example.com/awsretry/services"
 	"github.com/anthropics/anthropic-sdk-go"
 	anthropicoption "github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/openai/openai-go/v3"
+	openaioption "github.com/openai/openai-go/v3/option"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
+	"example.com/awsretry/services"
 )
 
-// A stream is what a server sends, in pieces, each at once.
-type stream []string
+// Pieces are what a server sends, each at once.
+type pieces []string
 
 // breaks ends a stream without its end.
 const breaks = "breaks"
 
 // send writes the stream, with lines that end as end says.
-func (s stream) send(w http.ResponseWriter, r *http.Request, end string, zipped bool) {
+func (s pieces) send(w http.ResponseWriter, r *http.Request, end string, zipped bool) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	out, flush := io.Writer(w), func() {}
 	if zipped && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
@@ -34,13 +38,13 @@ func (s stream) send(w http.ResponseWriter, r *http.Request, end string, zipped 
 		out, flush = zip, func() { zip.Flush() }
 	}
 	for _, piece := range s {
+		time.Sleep(time.Millisecond) // the client has read the piece before
 		if piece == breaks {
 			panic(http.ErrAbortHandler)
 		}
 		io.WriteString(out, strings.ReplaceAll(piece, "\n", end))
 		flush()
 		http.NewResponseController(w).Flush()
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -69,7 +73,7 @@ var (
 	chunkError = `data: {"error":{"message":"overloaded","type":"server_error","code":null}}` + "\n\n"
 )
 
-func parts(all ...any) (s stream) {
+func parts(all ...any) (s pieces) {
 	for _, one := range all {
 		switch one := one.(type) {
 		case string:
@@ -97,8 +101,11 @@ func TestStreams(t *testing.T) {
 		return text, events.Err()
 	}
 	chatting := func(client *http.Client, server string) (text string, err error) {
-		ai := newOpenAI(client, server, 0)
-		events := ai.Chat.Completions.NewStreaming(context.Background(), chatParams)
+		ai := openai.NewClient(openaioption.WithBaseURL(server+"/v1/"), openaioption.WithAPIKey("key"),
+			openaioption.WithHTTPClient(client), openaioption.WithMaxRetries(0))
+		events := ai.Chat.Completions.NewStreaming(context.Background(), openai.ChatCompletionNewParams{
+			Model: "x", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello")},
+		})
 		defer events.Close()
 		for events.Next() {
 			for _, choice := range events.Current().Choices {
@@ -111,51 +118,48 @@ func TestStreams(t *testing.T) {
 		name    string
 		service services.Service
 		ask     func(*http.Client, string) (string, error)
-		streams []stream // of the attempts
+		streams []pieces // of the attempts
 		fails   bool     // after the text
 	}{
-		{"messages, overloaded before content", services.Anthropic, messages, []stream{
+		{"messages, overloaded before content", services.Anthropic, messages, []pieces{
 			parts(messageStart, ping, overloaded),
 			parts(messageStart, blockStart, ping, breaks),
 			parts(messageStart, blockStart, ping, halved(blockDelta), blockEnd),
 		}, false},
-		{"messages, broken off after content", services.Anthropic, messages, []stream{
+		{"messages, broken off after content", services.Anthropic, messages, []pieces{
 			parts(messageStart, blockStart, halved(blockDelta), breaks),
 		}, true},
-		{"chat, an error before content", services.OpenAI, chatting, []stream{
+		{"chat, an error before content", services.OpenAI, chatting, []pieces{
 			parts(chunkStart, chunkError), parts(breaks), parts(chunkStart, halved(chunk), chunkEnd),
 		}, false},
 	} {
 		for _, how := range []struct {
-			name, end     string
-			zipped, http2 bool
+			name, protocol, end string
+			zipped              bool
 		}{
-			{"plain", "\n", false, false}, {"CRLF", "\r\n", false, false}, {"gzip", "\n", true, false}, {"HTTP/2", "\n", false, true},
+			{"plain", "HTTP/1.1", "\n", false}, {"CRLF", "HTTP/1.1", "\r\n", false},
+			{"gzip", "HTTP/1.1", "\n", true}, {"HTTP/2", "HTTP/2", "\n", false},
 		} {
 			t.Run(tt.name+", "+how.name, func(t *testing.T) {
-				var attempts atomic.Int64
-				server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					io.Copy(io.Discard, r.Body)
-					n := attempts.Add(1)
-					if int(n) > len(tt.streams) {
-						t.Errorf("attempt %d", n)
-						return
+				synctest.Test(t, func(t *testing.T) {
+					var attempts atomic.Int64
+					server := httpfake.Serve(t, how.protocol, func(w http.ResponseWriter, r *http.Request) {
+						io.Copy(io.Discard, r.Body)
+						n := attempts.Add(1)
+						if int(n) > len(tt.streams) {
+							t.Errorf("attempt %d", n)
+							return
+						}
+						tt.streams[n-1].send(w, r, how.end, how.zipped)
+					})
+					tr := &awsretry.Transport{Base: server.Base}
+					defer tr.CloseIdleConnections()
+					tt.service.Apply(tr)
+					text, err := tt.ask(&http.Client{Transport: tr}, server.URL)
+					if text != answer || (err != nil) != tt.fails || int(attempts.Load()) != len(tt.streams) {
+						t.Errorf("%q after %d attempts, %v", text, attempts.Load(), err)
 					}
-					tt.streams[n-1].send(w, r, how.end, how.zipped)
-				}))
-				server.Config.ErrorLog = kit.Quiet
-				if server.EnableHTTP2 = how.http2; how.http2 {
-					server.StartTLS()
-				} else {
-					server.Start()
-				}
-				defer server.Close()
-				tr := kit.Retrying(server.Client().Transport)
-				tt.service.Apply(tr)
-				text, err := tt.ask(&http.Client{Transport: tr}, server.URL)
-				if text != answer || (err != nil) != tt.fails || int(attempts.Load()) != len(tt.streams) {
-					t.Errorf("%q after %d attempts, %v", text, attempts.Load(), err)
-				}
+				})
 			})
 		}
 	}
