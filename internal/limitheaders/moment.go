@@ -29,11 +29,10 @@ func moment(text string, now func() time.Time) (reset time.Duration, isDuration 
 	if text == "" || isLetter(text[0]) {
 		return -1, false
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return -1, false
+	if d, err := time.ParseDuration(text); err == nil {
+		return span(d), true
 	}
-	return span(d), true
+	return -1, false
 }
 
 // parseDate parses a date in the format of HTTP, RFC 3339 or JavaScript.

@@ -39,7 +39,7 @@ func nextElement(value string) (e element, rest string) {
 // number parses a number that is not negative. It rejects most other texts without
 // allocating.
 func number(text string) (n float64, ok bool) {
-	const longest = 64 // bytes, since the same number is read for each element of another value
+	const most = 64 // bytes, since the same number is read for each element of another value
 	text = strings.TrimSpace(text)
 	digits := 0
 	for ; digits < min(len(text), 15) && isDigit(text[digits]); digits++ { // 15 are exact
@@ -48,7 +48,7 @@ func number(text string) (n float64, ok bool) {
 	if digits == len(text) {
 		return n, digits > 0
 	}
-	if len(text) > longest || strings.Trim(text, "0123456789+-.eE") != "" {
+	if len(text) > most || strings.Trim(text, "0123456789+-.eE") != "" {
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(text, 64)
