@@ -210,7 +210,7 @@ func (c *config) setBuckets() {
 
 // setPacers makes the table make rate limiters, which may be those of a fleet.
 func (c *config) setPacers(shares bool) {
-	t, limits := c.set, c.set.RateLimit.withDefaults()
+	t, limits := c.set, c.set.RateLimit
 	limits.Limits, limits.Cost = t.limits(), t.cost()
 	c.failFast, c.limits = limits.FailFast, limits.Limits
 	pace := limits.forPacer()
