@@ -19,15 +19,12 @@ import (
 // RoundTrip's error if a shared Retry-After ends after the deadline.
 var ErrRateLimited = pacer.ErrRateLimited
 
-// A RateLimiter limits the rate at which requests are sent to a service that
-// throttles. Throttling responses lower the rate; other outcomes raise it, as
-// the [Pacing] says. Before the first throttling response it does not limit.
-// [NewRateLimiter] makes one; the zero RateLimiter never limits. It is safe for
-// concurrent use.
-//
-// Call [RateLimiter.Wait] before each attempt and [RateLimiter.UpdateSent] or
-// [RateLimiter.Update] after each outcome. Callers who must wait are served
-// first come first served.
+// A RateLimiter limits the rate at which requests are sent to a service that throttles,
+// from the first throttling response on. Throttling responses lower the rate; other
+// outcomes raise it, as the [Pacing] says. Call [RateLimiter.Wait] before each attempt and
+// [RateLimiter.UpdateSent] or [RateLimiter.Update] after each outcome. Callers who must
+// wait are served first come first served. [NewRateLimiter] makes one; the zero
+// RateLimiter never limits. It is safe for concurrent use.
 type RateLimiter struct {
 	err   error        // of an invalid configuration
 	pacer *pacer.Pacer // nil if err is set, and in the zero RateLimiter
@@ -62,15 +59,12 @@ func (c RateLimitConfig) forPacer() pacer.Config {
 	}
 }
 
-// Wait takes the token that one attempt needs, and waits in line for it. Before
-// the first throttling response it takes nothing and returns nil. If ctx has
-// ended, or ends during the wait, it takes nothing and returns the context's
-// cause.
-//
-// With FailFast, Wait returns [ErrRateLimited] at once when there is no token.
-// Otherwise it returns an error that wraps ErrRateLimited at once when the
-// token, at the current send rate, is expected after more than MaxWait or not
-// before ctx's deadline.
+// Wait takes the token that one attempt needs, and waits in line for it. Before the
+// first throttling response it takes nothing and returns nil. If ctx has ended, or ends
+// during the wait, it takes nothing and returns the context's cause. It returns
+// [ErrRateLimited] at once if there is no token and FailFast is set, and an error that
+// wraps it if the token, at the current send rate, is expected after more than MaxWait
+// or not before ctx's deadline.
 func (l *RateLimiter) Wait(ctx context.Context) error {
 	switch {
 	case l.err != nil:
