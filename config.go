@@ -152,12 +152,10 @@ func (c *config) partitionOf(req *http.Request, options *callOptions) *admission
 	switch {
 	case options != nil && options.hasPartition:
 		return c.partitions.Get(options.partition)
-	case req.URL == nil: // net/http refuses it
-		return c.partitions.Get("")
-	case c.set.Partition != nil:
+	case c.set.Partition != nil && req.URL != nil: // net/http refuses one without a URL
 		return c.partitions.Get(c.set.Partition(req))
 	}
-	return c.partitions.OfHost(req.URL.Host)
+	return c.partitions.OfURL(req.URL)
 }
 
 // retriedOutside reports whether the AWS SDK that made the request retries it.
