@@ -86,7 +86,7 @@ func (c *call) begin(config *config, req *http.Request, options *callOptions) er
 	if options == nil {
 		options = optionsOf(req.Context()) // Value may panic, so c has the body
 	}
-	c.resolve(config, options)
+	c.configure(config, options)
 	if why := c.caller.Ended(); why != nil {
 		return &Error{Stop: c.stopFor(why), Err: c.caller.Interruption(why, nil)}
 	}
@@ -98,9 +98,9 @@ func (c *call) begin(config *config, req *http.Request, options *callOptions) er
 	return nil
 }
 
-// resolve sets what the config, the options of the context, which may be nil, and the
+// configure sets what the config, the options of the context, which may be nil, and the
 // request say of the attempts.
-func (c *call) resolve(config *config, options *callOptions) {
+func (c *call) configure(config *config, options *callOptions) {
 	c.config = config
 	if options != nil {
 		c.options = *options

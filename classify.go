@@ -82,7 +82,7 @@ func (c *call) classOf() Class {
 	case c.policy.isDefault():
 		class = ifIdempotent(&c.now.record, c.now.record.classify(c.config.servicePolicy))
 	default:
-		shown := c.now.record // the policy may keep the pointer; a stays on the stack
+		shown := c.now.record // the policy may keep the pointer; c stays on the stack
 		shown.ServicePolicy = c.config.servicePolicy
 		class = c.policy(&shown)
 	}

@@ -57,7 +57,7 @@ type dynamoDBRules struct {
 // A config is a Transport, and what is derived from its fields and their defaults. It
 // does not change.
 type config struct {
-	set *Transport
+	set *Transport // its fields, as they were set
 
 	base     http.RoundTripper
 	conns    *conns.Pools // of base; nil if retries may use any of them
@@ -76,7 +76,7 @@ type config struct {
 
 	maxRetryAfter time.Duration
 	spread        spread
-	uncalled      admission.Partition // of delays without a call
+	uncalled      admission.Partition // of DelayAfter, which has no call
 
 	quota      QuotaConfig                  // with its defaults
 	failFast   bool                         // false except in adaptive mode

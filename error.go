@@ -15,8 +15,9 @@ import (
 // An Error is the error of a request that ended without a response. Its Err is
 // the last error of the transport, or the reason why nothing was sent. After
 // StopCanceled, and after StopDeadline if the deadline has passed, it is the
-// error of the context, with its cause and the last failure. errors.Is and errors.As find all of these. errors.Is also finds
-// [ErrQuotaExceeded] and [ErrRateLimited], by the Stop.
+// error of the context, with its cause and the last failure. errors.Is and errors.As
+// find all of these. errors.Is also finds [ErrQuotaExceeded] and [ErrRateLimited], by
+// the Stop.
 //
 // The methods of a nil *Error, which a Base may return by mistake, do not
 // panic.

@@ -151,7 +151,7 @@ func (f *fastPath) goOn(req *http.Request) (*http.Response, error) {
 	var c call
 	defer c.release()
 	c.req, c.caller, c.outer = req, wait.Of(req), f.config.retriedOutside(req)
-	c.resolve(f.config, nil)
+	c.configure(f.config, nil)
 	c.body.Sent(req, f.memory)
 	c.partition = f.partition
 	c.start(1, past{})

@@ -214,7 +214,7 @@ func (t *Transport) DelayAfter(_ retrier.Seal, record Attempt) (time.Duration, e
 		record.Request = new(http.Request)
 	}
 	c := call{req: record.Request, caller: wait.Of(record.Request), now: attempt{record: record}}
-	c.resolve(config, optionsOf(record.Request.Context()))
+	c.configure(config, optionsOf(record.Request.Context()))
 	c.partition = &config.uncalled
 	c.now.record.Number = max(record.Number, 1)
 	c.now.record.Asked = c.findDelay()

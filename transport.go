@@ -10,6 +10,10 @@
 //
 //	client := &http.Client{Transport: &awsretry.Transport{}}
 //
+// By default a POST or PATCH is retried like any other request, as in the SDKs, even
+// if the service may have executed it. The policy [IdempotentOnly] prevents that.
+// Package services has the rules of APIs other than AWS.
+//
 // Package delivery makes deliveries by Amazon SNS delivery policies. Package
 // poll waits for an asynchronous operation.
 package awsretry
@@ -241,7 +245,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			}
 			return nil, err
 		}
-		return roundTrip(c, req, nil) // it joins a fleet before it is sent
+		return roundTrip(c, req, nil) // which joins a fleet, if there is one, before it sends
 	}
 	var f fastPath
 	if c.fastPathAllowed {

@@ -111,7 +111,7 @@ func TestBody(t *testing.T) {
 		if !bytes.HasPrefix(object, got) || err == io.EOF && len(got) < len(object) {
 			t.Errorf("%d bytes of %d, %v", len(got), len(object), err)
 		}
-		if err != io.EOF && !(refused && err == errRefused) && !(closed && err == http.ErrBodyReadAfterClose) {
+		if err != io.EOF && !(inTime && err == errRefused) && !(closed && err == http.ErrBodyReadAfterClose) {
 			t.Errorf("refused: %v, closed: %v, %v", refused, closed, err)
 		}
 		if refused && !slices.Equal(refusal.settled, []bool{!inTime}) {

@@ -143,7 +143,7 @@ var anthropicRow = row{
 
 var stripeRow = row{
 	client:    "github.com/stripe/stripe-go/v85",
-	how:       "`stripe.BackendConfig{MaxNetworkRetries: stripe.Int64(0)}`; [`services.Stripe`](SERVICES.md)",
+	how:       "`stripe.BackendConfig{HTTPClient: client, MaxNetworkRetries: stripe.Int64(0)}`; [`services.Stripe`](SERVICES.md)",
 	transport: services.Stripe.Apply,
 	failure:   `{"error":{"type":"api_error","message":"failed"}}`,
 	repeats:   "3 after a lost connection, else 1",

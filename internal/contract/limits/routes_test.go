@@ -97,7 +97,7 @@ func callRoutes(t *testing.T, limits func(*http.Response) []awsretry.Limit, rout
 // if they read the limits, whichever route they call. A route whose callers do not
 // reach its quota is served as if there were no other.
 func TestRoutesWithQuotasOfTheirOwn(t *testing.T) {
-	worlds.Each(t, 100, func(t *testing.T, r *rand.Rand) {
+	worlds.Each(t, 40, func(t *testing.T, r *rand.Rand) {
 		routes := make([]route, 12)
 		inCommon := worlds.Chance(r, .5)
 		for i := range routes {
