@@ -211,8 +211,8 @@ fleet-chaos: ## Ten minutes of faults of a server, a cluster and a process of a 
 bench: ## What each library adds to a request; go run ./service, ./fleet and ./pacing in bench measure more
 	cd bench && go run .
 
-walks: ## How many functions, files and packages of the library four kinds of call run through, by coverage
-	cd bench && go run ./walks
+walks: ## How many functions, files and packages of the library four kinds of call run through, by coverage; V=-v names them
+	cd bench && go run ./walks $(V)
 
 PICTURES := $(CURDIR)/docs/pictures
 pictures: ## The pictures of the README and of docs, drawn again

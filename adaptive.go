@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"example.com/awsretry/internal/invalid"
 	"example.com/awsretry/internal/limitheaders"
 	"example.com/awsretry/internal/pacer"
-	"example.com/awsretry/internal/tokens"
 )
 
 // ErrRateLimited is returned by [RateLimiter.Wait] when there is no send token
@@ -21,15 +19,12 @@ import (
 // RoundTrip's error if a shared Retry-After ends after the deadline.
 var ErrRateLimited = pacer.ErrRateLimited
 
-// A RateLimiter limits the rate at which requests are sent to a service that
-// throttles. Throttling responses lower the rate; other outcomes raise it, as
-// the [Pacing] says. Before the first throttling response it does not limit.
-// [NewRateLimiter] makes one; the zero RateLimiter never limits. It is safe for
-// concurrent use.
-//
-// Call [RateLimiter.Wait] before each attempt and [RateLimiter.UpdateSent] or
-// [RateLimiter.Update] after each outcome. Callers who must wait are served
-// first come first served.
+// A RateLimiter limits the rate at which requests are sent to a service that throttles,
+// from the first throttling response on. Throttling responses lower the rate; other
+// outcomes raise it, as the [Pacing] says. Call [RateLimiter.Wait] before each attempt and
+// [RateLimiter.UpdateSent] or [RateLimiter.Update] after each outcome. Callers who must
+// wait are served first come first served. [NewRateLimiter] makes one; the zero
+// RateLimiter never limits. It is safe for concurrent use.
 type RateLimiter struct {
 	err   error        // of an invalid configuration
 	pacer *pacer.Pacer // nil if err is set, and in the zero RateLimiter
@@ -42,47 +37,34 @@ func NewRateLimiter(c RateLimitConfig) *RateLimiter {
 	if err := c.validate(); err != nil {
 		return &RateLimiter{err: fmt.Errorf("awsretry: %w", err)}
 	}
-	return &RateLimiter{pacer: pacer.New(c.withDefaults().forPacer())}
-}
-
-func (c RateLimitConfig) withDefaults() RateLimitConfig {
-	c.Beta = cmp.Or(c.Beta, c.defaultBeta())
-	c.ScaleConstant = cmp.Or(c.ScaleConstant, defaultScaleConstant)
-	c.Smoothing = cmp.Or(c.Smoothing, defaultSmoothing)
-	c.MinFillRate = cmp.Or(c.MinFillRate, defaultMinFillRate)
-	c.MinCapacity = cmp.Or(c.MinCapacity, defaultMinCapacity)
-	c.MeasureInterval = cmp.Or(c.MeasureInterval, defaultMeasureInterval)
-	return c
+	return &RateLimiter{pacer: pacer.New(c.forPacer())}
 }
 
 // inCommon names the pacing, and the fields that are not the usual ones of it, for
 // those who share a rate. Each process may have its own FailFast and MaxWait.
 func (c RateLimitConfig) inCommon() string {
-	c, usual := c.withDefaults(), RateLimitConfig{Pacing: c.Pacing}.withDefaults()
-	return c.Pacing.String() + unusual("Beta", c.Beta, usual.Beta) +
-		unusual("ScaleConstant", c.ScaleConstant, usual.ScaleConstant) + unusual("Smoothing", c.Smoothing, usual.Smoothing) +
-		unusual("MinFillRate", c.MinFillRate, usual.MinFillRate) + unusual("MinCapacity", c.MinCapacity, usual.MinCapacity) +
-		unusual("MeasureInterval", c.MeasureInterval, usual.MeasureInterval) + unusual("Reserve", c.Reserve, 0)
+	is, usual := c.forPacer().WithDefaults(), RateLimitConfig{Pacing: c.Pacing}.forPacer().WithDefaults()
+	return c.Pacing.String() + unusual("Beta", is.Beta, usual.Beta) +
+		unusual("ScaleConstant", is.ScaleConstant, usual.ScaleConstant) + unusual("Smoothing", is.Smoothing, usual.Smoothing) +
+		unusual("MinFillRate", is.MinFillRate, usual.MinFillRate) + unusual("MinCapacity", is.MinCapacity, usual.MinCapacity) +
+		unusual("MeasureInterval", is.MeasureInterval, usual.MeasureInterval) + unusual("Reserve", is.Reserve, 0)
 }
 
-// forPacer returns c, which has its defaults, as package pacer has it.
+// forPacer returns c as package pacer has it.
 func (c RateLimitConfig) forPacer() pacer.Config {
 	return pacer.Config{
 		Scaled: c.Pacing == ScaledPacing, Beta: c.Beta, ScaleConstant: c.ScaleConstant, Smoothing: c.Smoothing,
-		MinRate: c.MinFillRate, MinCapacity: c.MinCapacity, Interval: c.MeasureInterval,
+		MinFillRate: c.MinFillRate, MinCapacity: c.MinCapacity, MeasureInterval: c.MeasureInterval,
 		Limits: c.Limits != nil, Reserve: c.Reserve, Cost: c.Cost, FailFast: c.FailFast, MaxWait: c.MaxWait,
 	}
 }
 
-// Wait takes the token that one attempt needs, and waits in line for it. Before
-// the first throttling response it takes nothing and returns nil. If ctx has
-// ended, or ends during the wait, it takes nothing and returns the context's
-// cause.
-//
-// With FailFast, Wait returns [ErrRateLimited] at once when there is no token.
-// Otherwise it returns an error that wraps ErrRateLimited at once when the
-// token, at the current send rate, is expected after more than MaxWait or not
-// before ctx's deadline.
+// Wait takes the token that one attempt needs, and waits in line for it. Before the
+// first throttling response it takes nothing and returns nil. If ctx has ended, or ends
+// during the wait, it takes nothing and returns the context's cause. It returns
+// [ErrRateLimited] at once if there is no token and FailFast is set, and an error that
+// wraps it if the token, at the current send rate, is expected after more than MaxWait
+// or not before ctx's deadline.
 func (l *RateLimiter) Wait(ctx context.Context) error {
 	switch {
 	case l.err != nil:
@@ -140,20 +122,6 @@ func (l *RateLimiter) Announce(sent time.Time, limits []Limit) {
 	var known [limitheaders.MostRead]limitheaders.Limit
 	l.pacer.AnnounceSent(sent, asAnnounced(known[:0], limits))
 }
-
-// The defaults for the adaptive strategy's rate limiter (AWS SDK for Kotlin,
-// "Retries").
-const (
-	defaultBeta            = 0.7
-	defaultScaleConstant   = 0.4
-	defaultSmoothing       = 0.8
-	defaultMinFillRate     = 0.5
-	defaultMinCapacity     = 1.0
-	defaultMeasureInterval = 500 * time.Millisecond
-)
-
-// defaultScaledBeta is the default Beta of ScaledPacing.
-const defaultScaledBeta = 0.9
 
 // Pacing is how a [RateLimiter] finds the send rate.
 type Pacing int
@@ -246,36 +214,13 @@ type RateLimitConfig struct {
 	Reserve float64
 }
 
-func (c RateLimitConfig) defaultBeta() float64 {
-	if c.Pacing == ScaledPacing {
-		return defaultScaledBeta
-	}
-	return defaultBeta
-}
-
 // validate returns an error that names the first invalid field. The caller adds
 // the package's prefix.
 func (c RateLimitConfig) validate() error {
-	fraction := func(x float64) bool { return x >= 0 && x <= 1 } // 0 is the default
-	amount := func(x, least float64) bool { return x == 0 || x >= least && !math.IsInf(x, 1) }
-	beta, scaled := c.defaultBeta(), c.Pacing == ScaledPacing
 	return cmp.Or(
-		invalid.Check(c.Pacing == CubicPacing || scaled, "RateLimit.Pacing", int(c.Pacing), "CubicPacing (0) or ScaledPacing (1)"),
-		invalid.Check(fraction(c.Beta), "RateLimit.Beta", c.Beta, "in (0, 1], or 0 for %v", beta),
-		invalid.Check(!scaled || c.Beta != 1, "RateLimit.Beta", c.Beta, "in (0, 1) with ScaledPacing, or 0 for %v", beta),
-		invalid.Check(!scaled || c.ScaleConstant == 0,
-			"RateLimit.ScaleConstant", c.ScaleConstant, "0 with ScaledPacing, which does not use it"),
-		invalid.Check(amount(c.ScaleConstant, 0), "RateLimit.ScaleConstant", c.ScaleConstant,
-			"a finite number above 0, or 0 for %v", defaultScaleConstant),
-		invalid.Check(fraction(c.Smoothing), "RateLimit.Smoothing", c.Smoothing, "in (0, 1], or 0 for %v", defaultSmoothing),
-		invalid.Check(amount(c.MinFillRate, tokens.MinRate), "RateLimit.MinFillRate", c.MinFillRate,
-			"a finite number, %.2g (one in 146 years) or more, or 0 for %v", tokens.MinRate, defaultMinFillRate),
-		invalid.Check(amount(c.MinCapacity, 1), "RateLimit.MinCapacity", c.MinCapacity,
-			"a finite number of tokens, 1 or more, or 0 for %v", defaultMinCapacity),
-		invalid.Check(c.MeasureInterval >= 0, "RateLimit.MeasureInterval", c.MeasureInterval,
-			"above 0, or 0 for %v", defaultMeasureInterval),
-		invalid.Check(c.Reserve >= 0 && c.Reserve < 1, "RateLimit.Reserve", c.Reserve, "in [0, 1)"),
-		invalid.Check(c.MaxWait >= 0, "RateLimit.MaxWait", c.MaxWait, "above 0, or 0 for as long as the context lasts"),
+		invalid.Check(c.Pacing == CubicPacing || c.Pacing == ScaledPacing,
+			"RateLimit.Pacing", int(c.Pacing), "CubicPacing (0) or ScaledPacing (1)"),
+		c.forPacer().Validate(),
 	)
 }
 

@@ -54,7 +54,7 @@ func TestUpdateWakesTheFirstEarly(t *testing.T) {
 		time.Sleep(time.Second / 2) // 3/4 of a token at the old rate
 		l.Update(false)
 		_, send, _ := l.Rates()
-		if send <= defaultMinFillRate {
+		if send <= 0.5 {
 			t.Fatalf("the send rate stayed at %v", send)
 		}
 		want := 1500*time.Millisecond + time.Duration(math.Ceil(0.25/send*1e9))

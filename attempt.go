@@ -15,15 +15,14 @@ type Attempt struct {
 	// be changed.
 	Request *http.Request
 
-	// Number is the number of the attempt, from 1, or if it continues a response
-	// body, from the attempt that brought its last byte. It is 0 if the call ends
-	// because an attempt, usually its first, was refused: by the retry token bucket
-	// (Quota.InitialCost), because no send token would come in time, because of a
-	// shared Retry-After, because of an error of Prepare, or because the deadline
-	// passed before it was sent. Then Err is the Err of RoundTrip's [*Error]. Class
-	// is Throttled, or Permanent after StopPermanent or if the deadline has passed.
-	// There is no record of a call that was canceled before its first attempt, that
-	// was made after its deadline, or whose With options are not valid.
+	// Number is the number of the attempt, from 1, or if it continues a response body,
+	// from the attempt that brought its last byte. It is 0 if the call ends because an
+	// attempt, usually its first, was refused: by the retry token bucket
+	// (Quota.InitialCost), for want of a send token in time, by a shared Retry-After, by
+	// an error of Prepare, or by the deadline. Then Err is the Err of RoundTrip's [*Error],
+	// and Class Throttled, or Permanent after StopPermanent or the deadline. A call has no
+	// record if it was canceled before its first attempt, made after its deadline, or has
+	// With options that are not valid.
 	Number int
 
 	// MaxAttempts is how many attempts the call may make.
@@ -61,15 +60,13 @@ type Attempt struct {
 	// during the call of a Policy or an observer, and must not be changed.
 	Body []byte
 
-	// Code is the AWS error code in the response, or "". It is also found in
-	// a body that is compressed with gzip or deflate. It is UnknownError if
-	// Amazon S3 sent an error without a code with status 200. If no retry can
-	// follow, because of MaxAttempts 1, WithoutRetry, an outer loop or a one-shot request
-	// body of which too much was sent, only the headers are searched: the
-	// response body is not read before the caller has it. In [Adaptive] mode a
-	// body with a Content-Length is read nevertheless, because the rate limiter
-	// needs to know of throttling. No body is read while a one-shot request body
-	// is still being written.
+	// Code is the AWS error code in the response, also in a body that is compressed with
+	// gzip or deflate, or "". It is UnknownError if Amazon S3 sent an error without a code
+	// with status 200. If no retry can follow, because of MaxAttempts 1, WithoutRetry, an
+	// outer loop or a one-shot request body of which too much was sent, only the headers
+	// are searched, except in [Adaptive] mode for a body with a Content-Length: the rate
+	// limiter needs to know of throttling. No body is read while a one-shot request body is
+	// still being written.
 	Code string
 
 	// Class is the classification of the outcome.

@@ -20,6 +20,8 @@ type call struct {
 	options    callOptions          // of the context; the zero value if it has none
 	partition  *admission.Partition // released at the end; nil before
 	attempts   int                  // how often the request may be sent
+	timeout    time.Duration        // of each attempt; 0 means none
+	policy     Policy               // nil means DefaultPolicy
 	outer      bool                 // the AWS SDK that made the request retries it
 	observed   bool                 // there are observers
 	resumes    bool                 // its responses continue a body, whose beginning the caller has
@@ -104,6 +106,12 @@ func (c *call) configure(config *config, options *callOptions) {
 		c.options = *options
 	}
 	c.observed = config.observe != nil || c.options.observe != nil
+	if c.policy = config.policy; c.options.hasPolicy {
+		c.policy = c.options.policy
+	}
+	if c.timeout = config.set.AttemptTimeout; c.options.hasTimeout {
+		c.timeout = c.options.timeout
+	}
 	switch c.attempts = config.attempts; {
 	case c.options.hasAttempts:
 		c.attempts = c.options.maxAttempts
@@ -130,6 +138,9 @@ func (c *call) run() (*http.Response, error) {
 // conclude classifies the outcome of the present attempt. It returns true when
 // another attempt is due, which is the present one then.
 func (c *call) conclude() bool {
+	if c.now.record.Err == nil {
+		c.now.record.Code = c.findCode()
+	}
 	c.classify()
 	c.applyOutcome()
 	if !c.decide() || !c.pause() {

@@ -16,16 +16,8 @@ import (
 	"example.com/awsretry/internal/respbody"
 )
 
-// classify determines the error code and the class of the outcome.
+// classify determines the class of the outcome, whose error code is known.
 func (c *call) classify() {
-	if c.now.record.Err == nil {
-		c.now.record.Code = c.findCode()
-	}
-	c.classifyOutcome()
-}
-
-// classifyOutcome determines the class of an outcome whose error code is known.
-func (c *call) classifyOutcome() {
 	c.now.record.NeverSent = c.now.record.Err != nil && c.neverSent()
 	switch {
 	case c.now.record.Err == nil:
@@ -83,20 +75,16 @@ func (c *call) proxyRefused() bool {
 // classOf returns the class by the policy. If the policy makes no sense, it
 // sets fault.
 func (c *call) classOf() Class {
-	policy := c.config.policy
-	if c.options.hasPolicy {
-		policy = c.options.policy
-	}
 	var class Class
 	switch { // without an allocation, if there is no service
-	case policy == nil:
+	case c.policy == nil:
 		class = c.now.record.classify(c.config.servicePolicy)
-	case policy.isDefault():
+	case c.policy.isDefault():
 		class = ifIdempotent(&c.now.record, c.now.record.classify(c.config.servicePolicy))
 	default:
 		shown := c.now.record // the policy may keep the pointer; c stays on the stack
 		shown.ServicePolicy = c.config.servicePolicy
-		class = policy(&shown)
+		class = c.policy(&shown)
 	}
 	if class < Success || class > Throttled {
 		c.now.fault = fmt.Errorf(

@@ -152,12 +152,10 @@ func (c *config) partitionOf(req *http.Request, options *callOptions) *admission
 	switch {
 	case options != nil && options.hasPartition:
 		return c.partitions.Get(options.partition)
-	case req.URL == nil: // net/http refuses it
-		return c.partitions.Get("")
-	case c.set.Partition != nil:
+	case c.set.Partition != nil && req.URL != nil: // net/http refuses one without a URL
 		return c.partitions.Get(c.set.Partition(req))
 	}
-	return c.partitions.OfHost(req.URL.Host)
+	return c.partitions.OfURL(req.URL)
 }
 
 // retriedOutside reports whether the AWS SDK that made the request retries it.
@@ -210,7 +208,7 @@ func (c *config) setBuckets() {
 
 // setPacers makes the table make rate limiters, which may be those of a fleet.
 func (c *config) setPacers(shares bool) {
-	t, limits := c.set, c.set.RateLimit.withDefaults()
+	t, limits := c.set, c.set.RateLimit
 	limits.Limits, limits.Cost = t.limits(), t.cost()
 	c.failFast, c.limits = limits.FailFast, limits.Limits
 	pace := limits.forPacer()

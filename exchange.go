@@ -31,9 +31,8 @@ func (c *call) prepare() error {
 	if why := c.caller.Ended(); why != nil { // the wait may have been long
 		return c.finishRefused(StopCanceled, why)
 	}
-	timeout, timed := c.attemptTimeout()
 	nested := c.options.attempt > 0 // in an attempt of another Transport
-	ownContext := timed || c.needsContext()
+	ownContext := c.timeout > 0 || c.needsContext()
 	if c.now.record.Number == 1 && !c.config.ownRequest && !nested && !c.body.Copied() && !ownContext && c.key == "" {
 		c.now.out = c.req
 		c.body.SendOwn()
@@ -48,7 +47,7 @@ func (c *call) prepare() error {
 		ctx = c.caller.ForHook(ctx)
 	}
 	if ownContext {
-		c.now.own = respbody.NewContext(ctx, timeout, c.config.set.StallTimeout, timed || !idempotent(&c.now.record))
+		c.now.own = respbody.NewContext(ctx, c.timeout, c.config.set.StallTimeout, c.timeout > 0 || !idempotent(&c.now.record))
 		ctx = c.now.own
 	}
 	c.makeRequest(ctx)
@@ -84,11 +83,7 @@ func (c *call) needsContext() bool {
 // traces reports whether it must be known of a failed attempt if it was sent, and
 // its error may not tell, as after a TLS handshake that was reset.
 func (c *call) traces() bool {
-	policy := c.config.policy
-	if c.options.hasPolicy {
-		policy = c.options.policy
-	}
-	return policy != nil && secure(c.req) && !idempotent(&c.now.record)
+	return c.policy != nil && secure(c.req) && !idempotent(&c.now.record)
 }
 
 func secure(req *http.Request) bool { return req.URL != nil && req.URL.Scheme == "https" }
@@ -97,15 +92,12 @@ func secure(req *http.Request) bool { return req.URL != nil && req.URL.Scheme ==
 // too if Prepare may change them.
 func (c *call) copyRequest(ctx context.Context) *http.Request {
 	switch {
-	case c.config.set.Prepare != nil:
-		return c.cloneRequest(ctx)
+	case c.config.set.Prepare != nil: // below
 	case c.now.own != nil:
 		return c.now.own.Copy(c.req)
+	default:
+		return c.req.WithContext(ctx)
 	}
-	return c.req.WithContext(ctx)
-}
-
-func (c *call) cloneRequest(ctx context.Context) *http.Request {
 	req := c.req.Clone(ctx)
 	req.Trailer = c.req.Trailer // the caller may fill it in while the body is read
 	if req.Header == nil {
@@ -243,16 +235,6 @@ func (c *call) shownRequest() *http.Request {
 		return c.req
 	}
 	return c.now.out.WithContext(c.now.own.Parent)
-}
-
-// attemptTimeout returns how long an attempt may take. ok is false if there is
-// no limit.
-func (c *call) attemptTimeout() (timeout time.Duration, ok bool) {
-	timeout = c.config.set.AttemptTimeout
-	if c.options.hasTimeout {
-		timeout = c.options.timeout
-	}
-	return timeout, timeout > 0
 }
 
 // chooseKey returns the Idempotency-Key that the Transport sets, or "". A request

@@ -58,7 +58,7 @@ func (f *fastPath) send(c *config, req *http.Request) {
 // sendPaced is send in adaptive mode. If it sends the request, its caller must
 // release the partition.
 func (f *fastPath) sendPaced(c *config, req *http.Request, via http.RoundTripper) {
-	p := c.partitionOf(req, nil)
+	p := c.partitions.OfURL(req.URL)
 	defer func() {
 		if !f.sent() {
 			c.partitions.Release(p)
@@ -124,7 +124,7 @@ func (f *fastPath) findPartition(req *http.Request) {
 			f.resp.Body.Close()
 		}
 	}()
-	f.partition = f.config.partitionOf(req, nil)
+	f.partition = f.config.partitions.OfURL(req.URL)
 }
 
 // succeeded reports whether the response needs no further look.

@@ -226,15 +226,11 @@ func statusClass(status int) Class {
 	return Transient
 }
 
-// IdempotentOnly returns a policy that classifies as policy does, but makes
-// Transient and Timeout Permanent unless it is safe to send the request twice:
-// its method is idempotent (RFC 9110), it has an Idempotency-Key or
-// X-Idempotency-Key header, even one from Transport.IdempotencyKey, or nothing of
-// it was sent. Throttled does not change, because the service did not execute the
-// request. A nil policy means DefaultPolicy, which is that of the Service that was
-// applied, if there is one.
-//
-// To know whether a POST or PATCH to an https URL was sent, the Transport traces its
+// IdempotentOnly returns a policy that classifies as policy does, or as DefaultPolicy
+// if that is nil, but makes Transient and Timeout Permanent unless it is safe to send
+// the request twice: its method is idempotent (RFC 9110), it has an Idempotency-Key or
+// X-Idempotency-Key header, even one from Transport.IdempotencyKey, or nothing of it was
+// sent. To know that of a POST or PATCH to an https URL, the Transport traces its
 // connection, which costs a few allocations. A Base that tries one transport after
 // another must call the hooks of [net/http/httptrace] for each, as net/http does: if
 // only those that found no connection call them, the request counts as never sent.

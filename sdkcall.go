@@ -10,16 +10,12 @@ import (
 	"example.com/awsretry/internal/wait"
 )
 
-// A loop makes the decisions of a Transport about one call whose attempts
-// another library sends, such as an AWS SDK. It uses the partitions of its
-// Transport, the options of the call's context and the observers. It sends
-// nothing, and leaves the delays to its caller.
-//
-// The caller calls Wait before each attempt, Classify, Settle and Decide after
-// it, and End at the end. A loop is not safe for concurrent use.
-//
-// The fields of the Transport that awssdk.Config does not have are about sending
-// and the response body, and have no effect.
+// A loop makes the decisions of a Transport about one call whose attempts another
+// library sends, such as an AWS SDK, with the partitions of the Transport, the options of
+// the call's context and the observers. It sends nothing, and leaves the delays to its
+// caller, who calls Wait before each attempt, Classify, Settle and Decide after it, and
+// End at the end. The fields of the Transport that awssdk.Config does not have have no
+// effect. A loop is not safe for concurrent use.
 type loop struct {
 	call      call
 	detached  bool // see Loop
@@ -119,7 +115,7 @@ func (l *loop) Classify(resp *http.Response, code string, err error) Class {
 	if c.now.record.Response == nil && c.now.record.Err == nil {
 		c.now.record.Class, c.now.record.MaybeExecuted = Success, c.now.before.maybeExecuted
 	} else {
-		c.classifyOutcome()
+		c.classify()
 	}
 	l.undecided = true
 	return c.now.record.Class

@@ -19,14 +19,12 @@ const (
 )
 
 // A Source is where retry settings are read from: the environment, and the files
-// that the AWS SDKs and the AWS CLI share. The zero value is the environment of
-// this process and the files in the user's home directory. A Source is a plain value
-// and safe for concurrent use.
-//
-// The environment takes precedence over the credentials file, and that over the
-// config file. Only Resolve and Load read the files, in each call. A file that
-// does not exist is read as an empty file, even if a field or a variable names
-// it.
+// that the AWS SDKs and the AWS CLI share, of which the credentials file takes
+// precedence over the config file, and the environment over both. The zero value is
+// the environment of this process and the files in the user's home directory. Only
+// Resolve and Load read the files, in each call. A file that does not exist is read as
+// an empty file, even if a field or a variable names it. A Source is a plain value and
+// safe for concurrent use.
 type Source struct {
 	// Profile is the name of the profile. "" means the value of AWS_PROFILE, or
 	// of AWS_DEFAULT_PROFILE, or "default". A profile other than "default" must
@@ -79,24 +77,14 @@ func Load(src Source) (*Transport, error) {
 	return t, nil
 }
 
-// Resolve reads the settings by the rules of the AWS SDKs and Tools Reference
-// Guide, "Retry behavior".
-//
-// It returns an error in these cases:
-//
-//   - The value of a setting is not valid, and no stronger source overrides it.
-//   - The profile is not "default" and is in neither file.
-//   - A setting or the header of the profile is indented below a value, which
-//     makes it part of that value.
-//   - The profile has a line that cannot be read, its header included, or more
-//     than 64 different keys that begin with retry_mode or max_attempts.
-//   - A file exists but cannot be read, is not a regular file, is UTF-16 text,
-//     has lines but no section, or is larger than 16 MiB. The null device is
-//     read as an empty file.
-//
-// The error names the setting, its value, where it came from and what is
-// allowed; errors.Is finds the error of the file system. It never contains the
-// text of a line that cannot be read, which may be a secret.
+// Resolve reads the settings by the rules of the AWS SDKs and Tools Reference Guide,
+// "Retry behavior". It returns an error if a setting is not valid and no stronger source
+// overrides it, if neither file has a profile that is not "default", if a line of the
+// profile cannot be read or hides a setting in the value above it, and if a file exists
+// that is not a regular file of readable UTF-8 text with a section, up to 16 MiB. The
+// null device is an empty file. The error names the setting, where it came from and what
+// is allowed, and never has the text of a line that cannot be read, which may be a
+// secret. errors.Is finds the error of the file system.
 func (src Source) Resolve() (Settings, error) {
 	s, err := src.resolve()
 	if err != nil {

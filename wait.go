@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"example.com/awsretry/internal/admission"
 	"example.com/awsretry/internal/neterr"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/respbody"
@@ -17,16 +16,11 @@ func (c *call) waitTurn() error {
 			return c.finishRefused(StopQuota, err)
 		}
 	}
-	if err := c.admit(&c.now.permit); err != nil {
+	if err := c.now.permit.Admit(c.partition, &c.caller, c.req, c.observed); err != nil {
 		return c.finishRefused(StopRateLimit, err)
 	}
 	c.now.record.Waited = c.now.permit.Waited
 	return nil
-}
-
-// admit waits until the attempt of that permit may be sent.
-func (c *call) admit(p *admission.Permit) error {
-	return p.Admit(c.partition, &c.caller, c.req, c.observed)
 }
 
 const (
@@ -109,7 +103,7 @@ func (c *call) waitForTokens() error {
 	if !c.caller.Sleep(left) {
 		return c.caller.Ended()
 	}
-	return c.admit(&c.now.next)
+	return c.now.next.Admit(c.partition, &c.caller, c.req, c.observed)
 }
 
 // pay waits for the retry tokens that draw did not find. It returns what is left of

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"testing"
-	"time"
 
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/internal/tokens"
@@ -11,9 +10,7 @@ import (
 func newPartition() *Partition {
 	return &Partition{
 		Quota: tokens.NewQuota(tokens.QuotaConfig{Capacity: 10}),
-		Pacer: pacer.New(pacer.Config{
-			Beta: 0.7, ScaleConstant: 0.4, Smoothing: 0.8, MinRate: 1, MinCapacity: 1, Interval: time.Second / 2,
-		}),
+		Pacer: pacer.New(pacer.Config{MinFillRate: 1}),
 	}
 }
 

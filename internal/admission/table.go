@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,9 +47,13 @@ type Table struct {
 	used   list.List                // of *Partition; the most recently used is in front
 }
 
-// OfHost is Get for the host and port of a URL, which differ only in case from
+// OfURL is Get for the host and port of a URL, which differ only in case from
 // the name.
-func (t *Table) OfHost(host string) *Partition {
+func (t *Table) OfURL(u *url.URL) *Partition {
+	if u == nil { // net/http refuses it
+		return t.Get("")
+	}
+	host := u.Host
 	if p := t.recent.Load(); p != nil && p.Host == host && host != "" && t.hold(p) {
 		return p
 	}
@@ -108,7 +113,7 @@ func (t *Table) join(p *Partition) {
 // hold keeps p in the table until Release. It returns false if p was dropped.
 func (t *Table) hold(p *Partition) bool { return !t.Lines || p.hold() }
 
-// Release ends the use of a partition that Get or OfHost returned.
+// Release ends the use of a partition that Get or OfURL returned.
 func (t *Table) Release(p *Partition) {
 	if t.Lines && p.calls.Add(-1) == 0 && p.extra {
 		t.dropExtra(p)

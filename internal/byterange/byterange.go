@@ -1,5 +1,6 @@
 // Package byterange knows which bytes of an object a response has, how the rest
-// is requested if its body breaks off, and whether a response is that rest.
+// is requested if its body breaks off, and whether a response is that rest. It
+// reads a body that continues with it.
 package byterange
 
 import (
@@ -32,9 +33,9 @@ func (s Span) Contains(last, total int64) bool {
 // 5.3). Several lines do not look like the one line that is expected.
 func Field(header http.Header, name string) string { return strings.Join(header.Values(name), ", ") }
 
-// HasContent reports whether req is a GET and the response to it has an object or
+// hasContent reports whether req is a GET and the response to it has an object or
 // a part of one.
-func HasContent(req *http.Request, resp *http.Response) bool {
+func hasContent(req *http.Request, resp *http.Response) bool {
 	return (req.Method == "" || req.Method == http.MethodGet) && resp.ContentLength != 0 && resp.Body != http.NoBody &&
 		(resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusPartialContent)
 }

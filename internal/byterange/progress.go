@@ -32,7 +32,7 @@ type Progress struct {
 // A ContentError reports bytes that are not those of the body.
 type ContentError struct {
 	text    string
-	Differs bool // bytes that were read again are not the same
+	differs bool // bytes that were read again are not the same
 }
 
 func (e *ContentError) Error() string { return e.text }

@@ -26,33 +26,8 @@ var (
 	ErrTooLate = errors.New("would not end before the context's deadline")
 )
 
-// A Config configures a Pacer. All numbers must be set, except MaxWait.
-type Config struct {
-	Scaled                         bool // the law is pacing.Scaled, which has no ScaleConstant
-	Beta, ScaleConstant, Smoothing float64
-	MinRate, MinCapacity           float64
-	Interval                       time.Duration // of measurements
-	Limits                         bool          // responses announce limits
-	Reserve                        float64       // the fraction of each limit that is left to other clients
-	Cost                           Cost          // nil means that costs are learned
-	FailFast                       bool          // no attempt waits
-	MaxWait                        time.Duration // the longest wait; 0 means that only the deadline limits it
-}
-
 // NewLaw returns another law, on a clock whose zero is start.
 func (p *Pacer) NewLaw(start time.Time) pacing.Law { return p.config.newLaw(start) }
-
-func (c Config) newLaw(start time.Time) pacing.Law {
-	meter := pacing.NewMeter(start, c.Interval, c.Smoothing)
-	if c.Scaled {
-		return pacing.NewScaled(c.limits(), meter, c.Beta)
-	}
-	return pacing.NewCubic(c.limits(), meter, c.Beta, c.ScaleConstant)
-}
-
-func (c Config) limits() pacing.Limits {
-	return pacing.Limits{MinRate: c.MinRate, MinCapacity: c.MinCapacity}
-}
 
 // A Pacer hands out send tokens, first come first served. Before the first
 // throttling response, announced limit or lease, requests need no token. A Pacer is
@@ -78,7 +53,7 @@ type Pacer struct {
 
 // New returns a Pacer that does not limit yet.
 func New(c Config) *Pacer {
-	start := time.Now()
+	c, start := c.WithDefaults(), time.Now()
 	p := &Pacer{config: c, start: start, bucket: tokens.New(start, 0, 0), law: c.newLaw(start)}
 	if c.Limits {
 		p.keepLedger()

@@ -14,17 +14,6 @@ import (
 	"example.com/awsretry/internal/tokens"
 )
 
-// complete returns c with the defaults of the AWS SDKs.
-func complete(c Config) Config {
-	c.Beta = cmp.Or(c.Beta, .7)
-	c.ScaleConstant = cmp.Or(c.ScaleConstant, .4)
-	c.Smoothing = cmp.Or(c.Smoothing, .8)
-	c.MinRate = cmp.Or(c.MinRate, .5)
-	c.MinCapacity = cmp.Or(c.MinCapacity, 1)
-	c.Interval = cmp.Or(c.Interval, time.Second/2)
-	return c
-}
-
 // outOfBounds returns which of the limiter's numbers is out of bounds, or "".
 func outOfBounds(p *Pacer) string {
 	measured, send, _ := p.Rates()
@@ -32,7 +21,7 @@ func outOfBounds(p *Pacer) string {
 	switch {
 	case !(measured >= 0 && measured <= math.MaxFloat64):
 		return fmt.Sprintf("the measured rate is %v", measured)
-	case p.TakesTokens() && !(send >= p.config.MinRate && send <= math.MaxFloat64):
+	case p.TakesTokens() && !(send >= p.config.MinFillRate && send <= math.MaxFloat64):
 		return fmt.Sprintf("the send rate is %v", send)
 	case !(tokens >= 0 && tokens <= capacity):
 		return fmt.Sprintf("%v of %v tokens", tokens, capacity)
@@ -45,12 +34,12 @@ func TestOddClocks(t *testing.T) {
 	const end time.Duration = 1 << 62 // of the bucket's clock
 	for _, c := range []Config{
 		{},
-		{Interval: math.MaxInt64, ScaleConstant: math.SmallestNonzeroFloat64},
-		{Interval: 1, ScaleConstant: math.MaxFloat64, Smoothing: 1e-300},
-		{MinRate: math.MaxFloat64, MinCapacity: math.MaxFloat64, Beta: 1},
-		{Scaled: true, Interval: 1},
-		{Scaled: true, MinRate: math.MaxFloat64, MinCapacity: math.MaxFloat64, Interval: math.MaxInt64},
-		{Scaled: true, Beta: math.SmallestNonzeroFloat64, MinRate: tokens.MinRate, Smoothing: 1e-300},
+		{MeasureInterval: math.MaxInt64, ScaleConstant: math.SmallestNonzeroFloat64},
+		{MeasureInterval: 1, ScaleConstant: math.MaxFloat64, Smoothing: 1e-300},
+		{MinFillRate: math.MaxFloat64, MinCapacity: math.MaxFloat64, Beta: 1},
+		{Scaled: true, MeasureInterval: 1},
+		{Scaled: true, MinFillRate: math.MaxFloat64, MinCapacity: math.MaxFloat64, MeasureInterval: math.MaxInt64},
+		{Scaled: true, Beta: math.SmallestNonzeroFloat64, MinFillRate: tokens.MinRate, Smoothing: 1e-300},
 	} {
 		for _, clock := range [][]time.Duration{
 			{-1, math.MinInt64, math.MinInt64, 0, -1},
@@ -58,7 +47,7 @@ func TestOddClocks(t *testing.T) {
 			{time.Second, 0, time.Second, 0, 3 * time.Second, 3 * time.Second},
 		} {
 			for bits := range 1 << 3 { // which of the outcomes are throttled
-				p := New(complete(c))
+				p := New(c)
 				for i, now := range clock {
 					p.update(now, now-time.Duration(bits), bits>>(i%3)&1 == 1)
 					fault := outOfBounds(p)
@@ -72,10 +61,10 @@ func TestOddClocks(t *testing.T) {
 	}
 }
 
-// The capacity follows the rate also below MinRate.
+// The capacity follows the rate also below MinFillRate.
 func TestCapacityBelowTheLowestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := New(complete(Config{MinRate: 100, ScaleConstant: 1e9}))
+		p := New(Config{MinFillRate: 100, ScaleConstant: 1e9})
 		p.UpdateNow(false) // sets the lowest rate and capacity
 		time.Sleep(time.Second)
 		for range 9 {
@@ -93,7 +82,7 @@ func TestCapacityBelowTheLowestRate(t *testing.T) {
 func TestCostOfANameIsAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		p := New(complete(Config{Limits: true, Cost: func(*http.Request, string) float64 { calls++; return 7 }}))
+		p := New(Config{Limits: true, Cost: func(*http.Request, string) float64 { calls++; return 7 }})
 		for _, limit := range []announced.Limit{
 			{Name: "tokens", Quota: 100, Remaining: 50, Reset: time.Hour},
 			{Name: "tokens", Quota: 1000, Remaining: 900, Reset: time.Hour},
@@ -118,7 +107,7 @@ func TestLease(t *testing.T) {
 	const second = time.Second
 	for _, scaled := range []bool{false, true} {
 		t.Run(fmt.Sprintf("scaled: %v", scaled), func(t *testing.T) {
-			c := complete(Config{Scaled: scaled})
+			c := Config{Scaled: scaled}.WithDefaults()
 			l := &leased{alone: c.newLaw(time.Unix(0, 0)), limits: c.limits()}
 			check := func(what string, now time.Duration, least, most float64) {
 				t.Helper()

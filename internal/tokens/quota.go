@@ -73,6 +73,10 @@ func (q *Quota) Size() int {
 	if q.calls == nil {
 		return q.config.Capacity
 	}
+	return q.sizeForCalls()
+}
+
+func (q *Quota) sizeForCalls() int { // apart, so that Size is inlined
 	calls := max(q.config.Share*float64(q.calls.count()), 1)
 	return int(min(calls*float64(q.config.PerCall), float64(q.config.Capacity)))
 }
