@@ -157,7 +157,7 @@ func TestRowOfANewerRelease(t *testing.T) {
 		waitFor(t, q, Stats{Delivered: 1, Waiting: 3})
 		eventually(t, "all were read", func() bool {
 			for _, id := range newer {
-				if d := get(t, q, id); d.Next.Sub(d.Enqueued) < leaveToNewer/2 || d.Attempts != 0 || d.Reason != "" {
+				if d := get(t, q, id); d.Next.Sub(d.Enqueued).Seconds() < 30 || d.Attempts != 0 || d.Reason != "" {
 					return false
 				}
 			}

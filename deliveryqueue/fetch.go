@@ -154,7 +154,7 @@ func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 		}
 	}
 	if f.many {
-		lately, err := f.store.dueLately(ctx, mostLately)
+		lately, err := f.store.candidates(ctx, f.store.latelyQuery(mostLately))
 		if err != nil {
 			return nil, err
 		}
@@ -162,7 +162,7 @@ func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 	}
 	from, upTo, read := f.cursor, "", 0
 	for size := firstPage; ; size *= 2 {
-		page, err := f.store.due(ctx, from, upTo, size)
+		page, err := f.store.candidates(ctx, f.store.dueQuery(size), from, upTo)
 		if err != nil {
 			return nil, err
 		}

@@ -220,6 +220,8 @@ func (q *Queue) job(req *http.Request, o Options) (job newJob, err error) {
 	return job, err
 }
 
+const maxDeadline = 1e12 - 1 // in the year 33658; in microseconds it has 18 digits
+
 // deadlineOf returns a deadline in Unix microseconds, or 0 for none. One before 1970 has
 // passed.
 func deadlineOf(t time.Time) (int64, error) {
@@ -233,10 +235,6 @@ func deadlineOf(t time.Time) (int64, error) {
 	}
 	return max(t.UnixMicro(), 1), nil
 }
-
-// maxDeadline is a time in the year 33658, in Unix seconds. In microseconds it has
-// 18 digits.
-const maxDeadline = 1e12 - 1
 
 // takeBody reads and closes the request's body.
 func (q *Queue) takeBody(req *http.Request) ([]byte, error) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -92,4 +93,14 @@ func errorOf(method string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("deliveryqueue: %s: %w", method, err)
+}
+
+// rarely limits how often something is done.
+type rarely struct{ last atomic.Int64 } // in Unix nanoseconds
+
+// due reports whether the last time that it reported true is that long ago, or the
+// clock was set back since then.
+func (r *rarely) due(every time.Duration) bool {
+	now, last := time.Now().UnixNano(), r.last.Load()
+	return (now-last >= every.Nanoseconds() || now < last) && r.last.CompareAndSwap(last, now)
 }

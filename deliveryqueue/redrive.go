@@ -154,16 +154,11 @@ func (q *Queue) count(ctx context.Context, f Filter, condition string) (n int, e
 	return n, err
 }
 
-// batchSize is how many deliveries a statement of Redrive and CancelAll changes.
-const batchSize = 5000
-
-// deadlocked is the SQLSTATE of a statement that PostgreSQL ended so that another
-// one could continue.
-const deadlocked = "40P01"
-
-// mostDeadlocks is how many consecutive deadlocks of a call's statements are an
-// error.
-const mostDeadlocks = 10
+const (
+	batchSize     = 5000    // deliveries that a statement of Redrive and CancelAll changes
+	deadlocked    = "40P01" // the SQLSTATE of a statement that PostgreSQL ended so that another one could continue
+	mostDeadlocks = 10      // consecutive ones of a call are an error
+)
 
 // inBatches changes the deliveries that f selects by an update, if they meet a
 // condition, and returns their number.

@@ -47,11 +47,11 @@ func newJobs[Tx any](driver riverdriver.Driver[Tx], schema string, logger *slog.
 
 func (j *riverJobs[Tx]) cancel(ctx context.Context, id int64) (*rivertype.JobRow, error) {
 	job, err := j.client.JobGet(ctx, id)
-	if err == nil && job.Queue != queueName { // another client's, in the same tables
-		err = rivertype.ErrNotFound
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case job.Queue != queueName: // another client's, in the same tables
+		return nil, rivertype.ErrNotFound
 	}
 	return j.client.JobCancel(ctx, id)
 }

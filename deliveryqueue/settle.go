@@ -132,8 +132,6 @@ var errNotCommitted = errors.New("the outcome was not committed")
 // batch of jobs; this batch is empty.
 type settled struct{}
 
-func (settled) Error() string { return "the outcome is not for River to commit" }
-
-func (settled) Jobs() []*rivertype.JobRow { return nil }
-
+func (settled) Error() string               { return "the outcome is not for River to commit" }
+func (settled) Jobs() []*rivertype.JobRow   { return nil }
 func (settled) ErrorsByID() map[int64]error { return nil }

@@ -43,18 +43,8 @@ func (s *store) endpoint() string {
 // noEndpoint is the endpoint of a row that has none.
 const noEndpoint = `-`
 
-// due returns the first endpoints that have deliveries, after from and up to upTo
-// unless upTo is "", and whether the deliveries are due.
-func (s *store) due(ctx context.Context, from, upTo string, limit int) ([]candidate, error) {
-	return s.candidates(ctx, s.dueQuery(limit), from, upTo)
-}
-
-// dueLately returns the endpoints of the deliveries that became due recently, of at
-// most limit deliveries.
-func (s *store) dueLately(ctx context.Context, limit int) ([]candidate, error) {
-	return s.candidates(ctx, s.latelyQuery(limit))
-}
-
+// candidates returns the endpoints that a query finds, and whether their deliveries are
+// due.
 func (s *store) candidates(ctx context.Context, query string, params ...any) (all []candidate, err error) {
 	err = s.each(ctx, s.looking, func(rows *sql.Rows) error {
 		c := candidate{turns: math.MaxInt}
@@ -84,6 +74,8 @@ func (s *store) candidates(ctx context.Context, query string, params ...any) (al
 	return all, err
 }
 
+// dueQuery returns the statement for the first endpoints that have deliveries, after $1
+// and up to $2 unless that is "".
 func (s *store) dueQuery(limit int) string {
 	// The recursion skips from one endpoint to the next in the index, so its cost
 	// depends on the number of endpoints, not of deliveries.
@@ -98,7 +90,8 @@ func (s *store) dueQuery(limit int) string {
 		s.endpoint(), s.available(), s.jobsBy(dueIndex), limit, s.candidateColumns())
 }
 
-// latelyQuery returns the statement of dueLately, which uses River's index.
+// latelyQuery returns the statement for the endpoints of the deliveries that became due
+// recently, of at most limit deliveries. It uses River's index.
 func (s *store) latelyQuery(limit int) string {
 	return fmt.Sprintf(`
 		WITH walk (endpoint) AS (SELECT DISTINCT endpoint FROM (
@@ -162,6 +155,7 @@ func (s *store) take(ctx context.Context, of []candidate, client string) (all []
 	return all, err
 }
 
+// takeQuery returns the statement of take. River's attempt number is an int16.
 func (s *store) takeQuery() string {
 	alone := `EXISTS (SELECT 1 FROM deliveryqueue_endpoint AS own WHERE own.endpoint = %s AND ` + s.isLeftAlone() + `)`
 	if s.sqlite { // it has no LATERAL
@@ -180,7 +174,7 @@ func (s *store) takeQuery() string {
 			WHERE id IN (SELECT id FROM pick)
 			RETURNING id, CASE WHEN json_valid(args, 5) THEN json(args) ELSE 'null' END,
 				CASE WHEN json_valid(metadata, 5) THEN json(metadata) ELSE metadata END, attempt, attempted_at, created_at, %[1]s`,
-			s.endpoint(), s.available(), maxAttempt, s.after(`0`), fmt.Sprintf(alone, `value ->> 'endpoint'`))
+			s.endpoint(), s.available(), math.MaxInt16, s.after(`0`), fmt.Sprintf(alone, `value ->> 'endpoint'`))
 	}
 	return fmt.Sprintf(`
 		WITH taken AS MATERIALIZED (
@@ -192,9 +186,6 @@ func (s *store) takeQuery() string {
 		UPDATE river_job SET state = 'running', attempt = LEAST(attempt + 1, %[3]d), attempted_at = now(),
 			attempted_by = ARRAY[$2]
 		WHERE id = ANY (ARRAY(SELECT id FROM taken)) -- for a join, PostgreSQL may read the whole table
-		RETURNING id, args, metadata, attempt, attempted_at, created_at, %[1]s`, s.endpoint(), s.available(), maxAttempt,
+		RETURNING id, args, metadata, attempt, attempted_at, created_at, %[1]s`, s.endpoint(), s.available(), math.MaxInt16,
 		fmt.Sprintf(alone, `want.endpoint`))
 }
-
-// maxAttempt is the largest attempt number that River can store.
-const maxAttempt = math.MaxInt16

@@ -30,9 +30,6 @@ const (
 	reasonStore      = "store"
 )
 
-// leaveToNewer is how long a row that a newer release wrote waits for it.
-const leaveToNewer = time.Minute
-
 // Work makes an attempt and commits its outcome.
 func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	q := w.queue
@@ -52,7 +49,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 		if q.newerRows.due(time.Minute) {
 			q.config.Logger.WarnContext(ctx, "deliveryqueue: a delivery is left to a newer program", "delivery", job.ID, "error", err)
 		}
-		return q.snooze(ctx, job, rec, leaveToNewer)
+		return q.snooze(ctx, job, rec, time.Minute)
 	}
 	if err != nil {
 		rec.Reason = reasonUnreadable
