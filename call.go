@@ -94,7 +94,7 @@ func (c *call) begin(config *config, req *http.Request, options *callOptions) er
 		return &Error{Stop: StopPermanent, Err: err}
 	}
 	c.partition = config.partitionOf(req, options)
-	c.body.Plan(config.maxBuffer, !c.mayRetry(1))
+	c.body.Plan(config.maxBuffer, !c.mayRetry())
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (c *call) configure(config *config, options *callOptions) {
 	if c.policy = config.policy; c.options.hasPolicy {
 		c.policy = c.options.policy
 	}
-	if c.timeout = config.set.AttemptTimeout; c.options.hasTimeout {
+	if c.timeout = config.transport.AttemptTimeout; c.options.hasTimeout {
 		c.timeout = c.options.timeout
 	}
 	switch c.attempts = config.attempts; {
@@ -202,10 +202,10 @@ func (c *call) releaseAttempt() {
 // sent reports whether Base was called.
 func (c *call) sent() bool { return c.now.sentBy != nil }
 
-// mayRetry reports whether a retry can follow the attempt of that number,
-// depending on its outcome.
-func (c *call) mayRetry(number int) bool {
-	return number < c.attempts && !c.options.noRetry && !c.outer
+// mayRetry reports whether a retry can follow the first attempt, depending on its
+// outcome.
+func (c *call) mayRetry() bool {
+	return c.attempts > 1 && !c.options.noRetry && !c.outer
 }
 
 // failure returns what an error says about the attempt.

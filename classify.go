@@ -123,7 +123,7 @@ func (c *call) findCode() string {
 	if failed {
 		code = awsproto.HeaderCode(resp.Header)
 	}
-	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.set.RetryAfter != nil || c.config.set.Peek != nil
+	wanted := code == "" && awsproto.MayHoldCode(resp.Header) || c.config.transport.RetryAfter != nil || c.config.transport.Peek != nil
 	if !wanted || resp.Body == http.NoBody || !respbody.Readable(resp.Header) {
 		return code
 	}
@@ -161,7 +161,7 @@ func (c *call) readAhead(hidden bool, peek *peek, until time.Time) (body []byte,
 	}
 	hangs := !c.now.ahead.Ended()
 	body = c.now.ahead.Plain(limit)
-	if c.config.set.Peek != nil {
+	if c.config.transport.Peek != nil {
 		c.now.record.Body = body
 	}
 	switch {
@@ -198,7 +198,7 @@ type peek struct {
 // peekAt returns nil if Policy needs nothing of the body. Of a response with the
 // rest of a body, the caller has the beginning already.
 func (c *call) peekAt(resp *http.Response) *peek {
-	hook := c.config.set.Peek
+	hook := c.config.transport.Peek
 	if hook == nil || c.resumes || resp.StatusCode/100 != 2 || resp.Body == http.NoBody {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (p *peek) until(other func([]byte) bool) func([]byte) bool {
 // response may depend on.
 func (c *call) mayReadAhead() bool {
 	paced := c.partition.Pacer != nil && 0 < c.now.record.Response.ContentLength
-	return (c.mayRetry(1) || paced) && c.body.Quiet(c.caller.Waiting(), uploadWait) && (paced || c.body.Replayable())
+	return (c.mayRetry() || paced) && c.body.Quiet(c.caller.Waiting(), uploadWait) && (paced || c.body.Replayable())
 }
 
 // waitForCode waits until the body is read ahead, for at most the time longest. What
@@ -252,15 +252,15 @@ func (c *call) waitForCode(hidden bool, longest time.Duration) {
 
 // findDelay returns the delay that the response asks for, or 0.
 func (c *call) findDelay() time.Duration {
-	if c.now.record.Response == nil || !c.now.record.Class.Retryable() || c.config.set.MaxRetryAfter < 0 {
+	if c.now.record.Response == nil || !c.now.record.Class.Retryable() || c.config.transport.MaxRetryAfter < 0 {
 		return 0
 	}
-	if c.config.set.RetryAfter != nil && c.sent() { // which a loop's attempts are not
+	if c.config.transport.RetryAfter != nil && c.sent() { // which a loop's attempts are not
 		var body []byte
 		if c.now.ahead != nil {
 			body = c.now.ahead.Plain(awsproto.MaxErrorBody)
 		}
-		if asked, ok := c.config.set.RetryAfter(c.now.record.Response, body); ok {
+		if asked, ok := c.config.transport.RetryAfter(c.now.record.Response, body); ok {
 			return max(asked, 0)
 		}
 	}
@@ -280,7 +280,7 @@ func (c *call) applyOutcome() {
 		First: r.Number == 1, Success: r.Class == Success, Throttled: r.Class == Throttled, Canceled: c.now.canceled,
 		Continues: c.resumes && !r.Class.Retryable(), Increment: c.config.quota.SuccessIncrement,
 	}
-	if c.config.set.ShareRetryAfter && 0 < r.Asked && r.Asked <= c.config.maxRetryAfter {
+	if c.config.transport.ShareRetryAfter && 0 < r.Asked && r.Asked <= c.config.maxRetryAfter {
 		o.RetryAfter, o.Spread = r.Asked, c.config.spread.of(r.Asked)
 	}
 	var known [limitheaders.MostRead]limitheaders.Limit

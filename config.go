@@ -57,7 +57,7 @@ type dynamoDBRules struct {
 // A config is a Transport, and what is derived from its fields and their defaults. It
 // does not change.
 type config struct {
-	set *Transport // its fields, as they were set
+	transport *Transport // its fields, as they were set
 
 	base     http.RoundTripper
 	conns    *conns.Pools // of base; nil if retries may use any of them
@@ -108,7 +108,7 @@ func (t *Transport) resolve() (*config, error) {
 
 func (t *Transport) newConfig() *config {
 	c := &config{
-		set:           t,
+		transport:     t,
 		base:          t.base(),
 		mode:          cmp.Or(t.Mode, Standard),
 		revision:      cmp.Or(t.Revision, Classic),
@@ -152,20 +152,20 @@ func (c *config) partitionOf(req *http.Request, options *callOptions) *admission
 	switch {
 	case options != nil && options.hasPartition:
 		return c.partitions.Get(options.partition)
-	case c.set.Partition != nil && req.URL != nil: // net/http refuses one without a URL
-		return c.partitions.Get(c.set.Partition(req))
+	case c.transport.Partition != nil && req.URL != nil: // net/http refuses one without a URL
+		return c.partitions.Get(c.transport.Partition(req))
 	}
 	return c.partitions.OfURL(req.URL)
 }
 
 // retriedOutside reports whether the AWS SDK that made the request retries it.
 func (c *config) retriedOutside(req *http.Request) bool {
-	return !c.set.NestedRetries && awsproto.OuterLoop(req)
+	return !c.transport.NestedRetries && awsproto.OuterLoop(req)
 }
 
 // setDelays sets the attempts and the delays.
 func (c *config) setDelays() {
-	t := c.set
+	t := c.transport
 	c.attempts = cmp.Or(t.MaxAttempts, defaultAttempts(c.mode))
 	switch {
 	case t.Backoff == nil && c.mode == Legacy:
@@ -180,7 +180,7 @@ func (c *config) setDelays() {
 
 // setBuckets sets the amounts of tokens, and the table that makes the buckets.
 func (c *config) setBuckets() {
-	t := c.set
+	t := c.transport
 	c.quota = t.Quota
 	if c.mode == Legacy {
 		c.quota = QuotaConfig{Capacity: -1, SuccessIncrement: -1}
@@ -208,7 +208,7 @@ func (c *config) setBuckets() {
 
 // setPacers makes the table make rate limiters, which may be those of a fleet.
 func (c *config) setPacers(shares bool) {
-	t, limits := c.set, c.set.RateLimit
+	t, limits := c.transport, c.transport.RateLimit
 	limits.Limits, limits.Cost = t.limits(), t.cost()
 	c.failFast, c.limits = limits.FailFast, limits.Limits
 	pace := limits.forPacer()
@@ -227,12 +227,12 @@ func (c *config) setPacers(shares bool) {
 // shareConfig returns what the shares of a Transport have in common. Its functions do
 // not refer to the Transport.
 func (c *config) shareConfig() admission.ShareConfig {
-	self := weak.Make(c.set)
+	self := weak.Make(c.transport)
 	s := admission.ShareConfig{
 		Capacity: max(c.quota.Capacity, 0), Cost: c.quota.mostCost(), PerCall: c.quota.costOfCall(c.attempts),
 		InUse: func() bool { return self.Value() != nil }, Spread: c.spread.of, Quota: "no quota",
 	}
-	if c.set.ShareRetryAfter {
+	if c.transport.ShareRetryAfter {
 		s.LongestRetryAfter = c.maxRetryAfter
 	}
 	if s.Capacity > 0 {
@@ -240,7 +240,7 @@ func (c *config) shareConfig() admission.ShareConfig {
 		s.Quota = c.quota.inCommon()
 	}
 	if c.mode == Adaptive {
-		s.Law = c.set.RateLimit.inCommon()
+		s.Law = c.transport.RateLimit.inCommon()
 	}
 	return s
 }
@@ -249,11 +249,11 @@ func (c *config) shareConfig() admission.ShareConfig {
 // asks for.
 type spread struct {
 	fixed   time.Duration
-	partial bool // the default, which depends on the delay
+	quarter bool // the default, which depends on the delay
 }
 
 func (s spread) of(asked time.Duration) time.Duration {
-	if s.partial {
+	if s.quarter {
 		return min(asked/defaultSpreadPart, defaultMaxSpread)
 	}
 	return s.fixed

@@ -158,8 +158,8 @@ func (c *call) draw() bool {
 // own.
 func (c *call) longPolls() bool {
 	switch {
-	case c.config.set.LongPoll != nil:
-		return c.config.set.LongPoll(c.req)
+	case c.config.transport.LongPoll != nil:
+		return c.config.transport.LongPoll(c.req)
 	case c.config.revision == Revision2026:
 		if awsproto.LongPolls(c.req) {
 			return true

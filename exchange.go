@@ -43,15 +43,15 @@ func (c *call) prepare() error {
 		c.now.marked = newRecordContext(ctx, c.req, c.options, c.now.record.Number)
 		ctx = c.now.marked
 	}
-	if c.config.set.Prepare != nil {
+	if c.config.transport.Prepare != nil {
 		ctx = c.caller.ForHook(ctx)
 	}
 	if ownContext {
-		c.now.own = respbody.NewContext(ctx, c.timeout, c.config.set.StallTimeout, c.timeout > 0 || !idempotent(&c.now.record))
+		c.now.own = respbody.NewContext(ctx, c.timeout, c.config.transport.StallTimeout, c.timeout > 0 || !idempotent(&c.now.record))
 		ctx = c.now.own
 	}
 	c.makeRequest(ctx)
-	if c.config.set.Prepare != nil {
+	if c.config.transport.Prepare != nil {
 		return c.runPrepare()
 	}
 	return nil
@@ -69,15 +69,15 @@ func (c *call) makeRequest(ctx context.Context) {
 	if c.key != "" {
 		c.header().Set(keyHeader, c.key)
 	}
-	if c.config.set.SDKHeaders && !c.outer && (c.config.set.Prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
+	if c.config.transport.SDKHeaders && !c.outer && (c.config.transport.Prepare != nil || !awsproto.SignsRetryHeaders(c.req)) {
 		c.setRetryHeaders()
 	}
 }
 
 // needsContext reports whether an attempt without a timeout needs its own context.
 func (c *call) needsContext() bool {
-	return c.config.set.StallTimeout > 0 || c.traces() ||
-		c.config.mayHang(c.caller.Context) && (c.mayRetry(1) || c.partition.Pacer != nil)
+	return c.config.transport.StallTimeout > 0 || c.traces() ||
+		c.config.mayHang(c.caller.Context) && (c.mayRetry() || c.partition.Pacer != nil)
 }
 
 // traces reports whether it must be known of a failed attempt if it was sent, and
@@ -92,7 +92,7 @@ func secure(req *http.Request) bool { return req.URL != nil && req.URL.Scheme ==
 // too if Prepare may change them.
 func (c *call) copyRequest(ctx context.Context) *http.Request {
 	switch {
-	case c.config.set.Prepare != nil: // below
+	case c.config.transport.Prepare != nil: // below
 	case c.now.own != nil:
 		return c.now.own.Copy(c.req)
 	default:
@@ -116,7 +116,7 @@ func (c *call) setRetryHeaders() {
 
 // header returns the header of out, which may be changed.
 func (c *call) header() http.Header {
-	if c.config.set.Prepare == nil { // it may be the caller's
+	if c.config.transport.Prepare == nil { // it may be the caller's
 		c.now.out.Header = c.now.out.Header.Clone()
 	}
 	if c.now.out.Header == nil {
@@ -129,7 +129,7 @@ func (c *call) header() http.Header {
 func (c *call) runPrepare() error {
 	body, length := c.now.out.Body, c.now.out.ContentLength
 	defer func() { c.now.out.Body = body }() // which release closes
-	err := c.config.set.Prepare(c.now.out, c.now.record.Number)
+	err := c.config.transport.Prepare(c.now.out, c.now.record.Number)
 	if err != nil && retrier.IsNil(err) {
 		err = fmt.Errorf("it returned a nil %T as its error", err)
 	}
@@ -231,7 +231,7 @@ func (c *call) shownRequest() *http.Request {
 	switch {
 	case c.now.own == nil:
 		return c.now.out
-	case c.now.marked == nil && c.config.set.Prepare == nil && !c.config.set.SDKHeaders && c.key == "":
+	case c.now.marked == nil && c.config.transport.Prepare == nil && !c.config.transport.SDKHeaders && c.key == "":
 		return c.req
 	}
 	return c.now.out.WithContext(c.now.own.Parent)
@@ -241,8 +241,8 @@ func (c *call) shownRequest() *http.Request {
 // that http.Client makes of a redirect has that of the request before it.
 func (c *call) chooseKey() string {
 	req := c.req
-	if c.config.set.IdempotencyKey == nil || req.Method != http.MethodPost && req.Method != http.MethodPatch || hasKey(req) ||
-		c.config.set.Prepare == nil && awsproto.Signed(req) {
+	if c.config.transport.IdempotencyKey == nil || req.Method != http.MethodPost && req.Method != http.MethodPatch || hasKey(req) ||
+		c.config.transport.Prepare == nil && awsproto.Signed(req) {
 		return ""
 	}
 	if redirect := req.Response; redirect != nil && redirect.Request != nil {
@@ -250,5 +250,5 @@ func (c *call) chooseKey() string {
 			return key
 		}
 	}
-	return c.config.set.IdempotencyKey(req)
+	return c.config.transport.IdempotencyKey(req)
 }

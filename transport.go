@@ -267,7 +267,7 @@ func roundTrip(config *config, req *http.Request, options *callOptions) (*http.R
 	c.key = c.chooseKey()
 	c.start(1, past{})
 	resp, err := c.run()
-	if config.set.Resume && err == nil {
+	if config.transport.Resume && err == nil {
 		c.makeResumable()
 	}
 	return resp, err

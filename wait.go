@@ -51,7 +51,7 @@ func (c *call) mayBeRefused() bool {
 		return true
 	}
 	limiter := c.partition.Pacer
-	if limiter == nil && !c.config.set.ShareRetryAfter {
+	if limiter == nil && !c.config.transport.ShareRetryAfter {
 		return false
 	}
 	if _, ok := c.caller.Deadline(); ok || limiter == nil {
