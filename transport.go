@@ -110,8 +110,8 @@ type Transport struct {
 	// MaxPartitions limits how many partitions are kept. 0 means 1024. A new
 	// partition beyond that replaces one of the 128 least recently used and
 	// takes over its retry token bucket: the first that is as good as new, or the
-	// first. In Adaptive mode, with Quota.Wait and with ShareRetryAfter, a partition is
-	// not replaced while it has requests.
+	// first. In Adaptive mode and with Quota.Wait, ShareRetryAfter or Shared, a
+	// partition is not replaced while it has requests.
 	MaxPartitions int
 
 	// MaxBodyBuffer limits how much of a one-shot request body is buffered for

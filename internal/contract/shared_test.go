@@ -198,6 +198,23 @@ func TestSharedTokensOfASilentFleet(t *testing.T) {
 	})
 }
 
+// A partition whose retries wait for a fleet's tokens is not replaced by newer ones.
+func TestSharedTokensKeepTheirPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := retrying(always(throttled))
+		tr.MaxPartitions, tr.Backoff = 1, delayed(time.Second)
+		tr.Shared = &store{join: func(share *admission.Share) { share.TakeTokens(1 << 30) }}
+		go sendGet(t, tr)
+		synctest.Wait()
+		for _, name := range []string{"a", "b"} {
+			send(tr, httpfake.Request(t, awsretry.WithPartition(t.Context(), name), "GET", nil))
+		}
+		if _, ok := tr.State("service.example"); !ok {
+			t.Error("the partition of a retry that waits was replaced")
+		}
+	})
+}
+
 // A grant paces the process until its end. Then the process goes on by itself,
 // at its part of the rate of all.
 func TestSharedRate(t *testing.T) {
