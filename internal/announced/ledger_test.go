@@ -68,6 +68,12 @@ func (y *story) waits(want time.Duration, costs ...float64) {
 	}
 }
 
+// hearFrom sends a GET at once, and hears limits of its route.
+func (y *story) hearFrom(path string, limits ...Limit) {
+	sent, _, _ := y.Take(y.now, Request{Route: RouteOf("GET", path)})
+	y.hear(sent, limits...)
+}
+
 // hear is a response to the request that was sent at sent.
 func (y *story) hear(sent time.Duration, limits ...Limit) {
 	y.Announce(y.now, sent, Answer{Limits: limits})
@@ -513,34 +519,26 @@ func TestStories(t *testing.T) {
 			}
 		}},
 		{"what routes do not have in common they do not after another limit was dropped", 0, func(y *story) {
-			respond := func(path string, limits ...Limit) {
-				sent, _, _ := y.Take(y.now, Request{Route: RouteOf("GET", path)})
-				y.hear(sent, limits...)
-			}
-			respond("/a", called("x", of100(90, time.Hour)))
-			respond("/b", called("y", of100(90, time.Hour)))
-			respond("/c", called("z", of100(90, 10*s)))
+			y.hearFrom("/a", called("x", of100(90, time.Hour)))
+			y.hearFrom("/b", called("y", of100(90, time.Hour)))
+			y.hearFrom("/c", called("z", of100(90, 10*s)))
 			y.at(20 * s)
-			respond("/c")
-			respond("/d", called("x", of100(1, time.Hour)))
-			respond("/e", called("x", of100(0, time.Hour)))
+			y.hearFrom("/c")
+			y.hearFrom("/d", called("x", of100(1, time.Hour)))
+			y.hearFrom("/e", called("x", of100(0, time.Hour)))
 			if wait := y.wait(Request{Route: RouteOf("GET", "/status")}); wait != 0 {
 				y.Errorf("a route that nothing limits waits for %v", wait)
 			}
 		}},
 		{"routes whose limits turn out to be one have it in common", 0, func(y *story) {
-			respond := func(path string, limits ...Limit) {
-				sent, _, _ := y.Take(y.now, Request{Route: RouteOf("GET", path)})
-				y.hear(sent, limits...)
-			}
-			respond("/a", called("x", of100(99, time.Hour)))
-			respond("/b", called("x", of100(99, time.Hour)))
+			y.hearFrom("/a", called("x", of100(99, time.Hour)))
+			y.hearFrom("/b", called("x", of100(99, time.Hour)))
 			if len(y.limits) != 2 {
 				y.Fatalf("%d limits", len(y.limits))
 			}
 			for remaining := 95.; remaining > 80; remaining -= 10 {
-				respond("/a", called("x", of100(remaining, time.Hour)))
-				respond("/b", called("x", of100(remaining-1, time.Hour)))
+				y.hearFrom("/a", called("x", of100(remaining, time.Hour)))
+				y.hearFrom("/b", called("x", of100(remaining-1, time.Hour)))
 			}
 			if len(y.limits) != 1 || y.Of(Request{Route: RouteOf("GET", "/c")}) != y.limits[0].bit {
 				y.Errorf("%d limits; a new route has %b of them", len(y.limits), y.Of(Request{Route: RouteOf("GET", "/c")}))
