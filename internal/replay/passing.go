@@ -30,6 +30,9 @@ type extent struct {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, maxPassing); return &b }}
 
+// compares reports whether an earlier reader has passed bytes.
+func (p *passing) compares() bool { return p.most != extent{} }
+
 // begin returns the buffer of a Read of up to n bytes. The Read does not cross the
 // extent with which the bytes are compared.
 func (p *passing) begin(n int) []byte {

@@ -45,7 +45,7 @@ func (s *stream) read(c *copied, n int) {
 	free := s.limit - int64(len(s.kept))
 	s.reading = newReading()
 	s.enter()
-	if !s.lost && free <= 0 && s.again != nil {
+	if s.again != nil && (s.passing.compares() || !s.lost && free <= 0) {
 		go s.readInto(s.passing.begin(n), s.ReadCloser)
 		return
 	}
