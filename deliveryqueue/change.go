@@ -96,13 +96,13 @@ func (s *store) settle(ctx context.Context, changes []*change) (map[int64]commit
 		return nil, err
 	}
 	made := make(map[int64]committed, len(changes))
-	err = s.each(ctx, s.db, func(rows *sql.Rows) error {
+	err = s.byIndex(ctx, s.db, func(rows *sql.Rows) error {
 		var id int64
 		var row committed
 		err := rows.Scan(&id, &row.state, &row.next, &row.done, &row.alone)
 		made[id] = row
 		return err
-	}, s.settleQuery(), string(raw))
+	}, `id bigint, state river_job_state, next timestamptz, done timestamptz, alone bigint`, s.settleQuery(), string(raw), "")
 	return made, err
 }
 
@@ -115,11 +115,12 @@ func (s *store) settleQuery() string {
 		record jsonb)`
 	meta, state := s.metadata(), `::river_job_state`
 	merged := `metadata || o.record`
+	some := ` AND river_job.id = ANY (ARRAY(SELECT CAST(value ->> 'id' AS bigint) FROM jsonb_array_elements($1::jsonb)))` // by index in any order
 	if s.sqlite {
 		rows = `(SELECT value ->> 'id' AS id, value ->> 'key' AS key, value ->> 'attempt' AS attempt,
 			value ->> 'state' AS state, value ->> 'final' AS final, value ->> 'delay' AS delay,
 			value -> 'record' AS record FROM json_each($1)) AS o`
-		merged, state = `jsonb_patch(`+meta+`, o.record)`, ``
+		merged, state, some = `jsonb_patch(`+meta+`, o.record)`, ``, ``
 	}
 	return fmt.Sprintf(`
 		UPDATE river_job SET
@@ -129,9 +130,9 @@ func (s *store) settleQuery() string {
 			attempt = CASE WHEN o.final THEN river_job.attempt ELSE river_job.attempt - 1 END,
 			metadata = %[5]s
 		FROM %[6]s
-		WHERE river_job.id = o.id AND COALESCE((%[1]s) -> 'delivery' ->> 'key', '') = o.key AND CASE WHEN o.state = 'completed'
+		WHERE river_job.id = o.id%[8]s AND COALESCE((%[1]s) -> 'delivery' ->> 'key', '') = o.key AND CASE WHEN o.state = 'completed'
 			THEN river_job.state IN ('running', 'available', 'scheduled', 'retryable', 'discarded')
 			ELSE river_job.state = 'running' AND river_job.attempt = o.attempt END
 		RETURNING river_job.id, river_job.state, river_job.scheduled_at, river_job.finalized_at, %[7]s`,
-		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows, s.aloneUntil())
+		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows, s.aloneUntil(), some)
 }

@@ -20,7 +20,6 @@ type fetcher struct {
 	running context.Context // of Run
 
 	asked signal // something new may be due
-	slow  signal // PostgreSQL's statistics may be old
 
 	// River fetches once at a time.
 	cursor string    // the endpoint after which the next look begins
@@ -32,7 +31,6 @@ type fetcher struct {
 func (q *Queue) newFetcher(running context.Context) *fetcher {
 	return &fetcher{
 		store: &q.store, ledger: newLedger(q.config), poll: q.config.PollInterval, running: running, asked: q.asked,
-		slow: make(signal, 1),
 	}
 }
 
@@ -90,18 +88,8 @@ func (f *fetcher) fetch(ctx context.Context, client string) ([]*rivertype.JobRow
 	return nil, nil
 }
 
-// slowLook is how long a look takes at most, unless PostgreSQL's statistics are from
-// before many jobs became available. It would then sort all that wait for an endpoint,
-// instead of reading the first ones from dueIndex. Its owner may correct them.
-const slowLook = 100 * time.Millisecond
-
 // look takes deliveries that are due.
 func (f *fetcher) look(ctx context.Context, client string) (jobs []*rivertype.JobRow, err error) {
-	defer func(began time.Time) {
-		if !f.store.sqlite && time.Since(began) > slowLook && f.store.analyzed.due(time.Minute) {
-			f.slow.give()
-		}
-	}(time.Now())
 	chosen, err := f.choose(ctx)
 	if err != nil || len(chosen) == 0 {
 		return nil, err
@@ -154,7 +142,7 @@ func (f *fetcher) choose(ctx context.Context) ([]candidate, error) {
 		}
 	}
 	if f.many {
-		lately, err := f.store.candidates(ctx, f.store.latelyQuery(mostLately))
+		lately, err := f.store.candidates(ctx, f.store.latelyQuery(mostLately), "", "")
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,45 +90,58 @@ func TestFetchUsesItsIndex(t *testing.T) {
 	})
 }
 
-// After a slow look, PostgreSQL's statistics are made again.
-func TestSlowLookCorrectsStatistics(t *testing.T) {
+// A burst of deliveries does not make PostgreSQL read them all for each look and each
+// outcome, whatever its statistics and the plans that it has kept are from.
+func TestBurst(t *testing.T) {
 	t.Parallel()
-	q := open(t, newPostgres(t), Config{})
-	execute(t, q.store.db, `ALTER TABLE river_job SET (autovacuum_enabled = off)`)
-	check(t, q.Pause(t.Context(), "http://endpoint.test"))
-	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
-	backlog(t, q, 1000)
-	start(t, q)
-	tx := must[*sql.Tx](t)(q.store.db.BeginTx(t.Context(), nil))
-	execute(t, tx, `LOCK TABLE river_job IN ACCESS EXCLUSIVE MODE`)
-	time.Sleep(3 * slowLook)
-	check(t, tx.Commit())
-	eventually(t, "the statistics are right", func() bool {
-		return scan[float64](t, q, `SELECT reltuples FROM pg_class WHERE relname = 'river_job'`) >= 1000
-	})
-}
-
-// However long the statistics take, sweeps go on.
-func TestStatisticsDelayNoSweep(t *testing.T) {
-	t.Parallel()
-	q := open(t, newPostgres(t)+"&vacuum_cost_delay=100&vacuum_cost_limit=1", Config{})
-	execute(t, q.store.db, `ALTER TABLE river_job SET (autovacuum_enabled = off)`)
-	check(t, q.Pause(t.Context(), "http://endpoint.test"))
-	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
-	backlog(t, q, 5000)
-	start(t, q)
-	eventually(t, "a sweep", func() bool { return !q.Swept().IsZero() })
-	tx := must[*sql.Tx](t)(q.store.db.BeginTx(t.Context(), nil))
-	execute(t, tx, `LOCK TABLE river_job IN ACCESS EXCLUSIVE MODE`)
-	time.Sleep(3 * slowLook)
-	check(t, tx.Commit())
-	eventually(t, "ANALYZE runs", func() bool {
-		return scan[bool](t, q, `SELECT EXISTS (SELECT 1 FROM pg_stat_progress_analyze WHERE datname = current_database())`)
-	})
-	began := time.Now()
-	eventually(t, "a sweep", func() bool { return q.Swept().After(began) })
-	if !scan[bool](t, q, `SELECT EXISTS (SELECT 1 FROM pg_stat_progress_analyze WHERE datname = current_database())`) {
-		t.Error("the sweep came after ANALYZE")
+	for name, statement := range map[string]string{"plans from before": `SELECT 1`, "statistics from amid": `ANALYZE river_job`} {
+		t.Run(name, func(t *testing.T) {
+			store := newPostgres(t)
+			q := must[*Queue](t)(Open(t.Context(), store+"&pool_max_conns=1", Config{}))
+			pid := scan[int](t, q, `SELECT pg_backend_pid()`)
+			db := connect(t, "pgx", store)
+			execute(t, db, `ALTER TABLE river_job SET (autovacuum_enabled = off)`)
+			const endpoints, each = 40, 500
+			var few []newJob
+			var all []candidate
+			for i := range endpoints {
+				few = append(few, must[newJob](t)(q.job(post(t, fmt.Sprintf("http://h%d.test", i), "hello"), Options{})))
+				all = append(all, candidate{Endpoint: fmt.Sprintf("http://h%d.test", i), N: 1})
+			}
+			look := func() {
+				must[[]candidate](t)(q.store.candidates(t.Context(), q.store.dueQuery(firstPage), "", ""))
+				made := []*change{}
+				for _, taken := range must[[]taken](t)(q.store.take(t.Context(), all, "a client")) {
+					made = append(made, again(taken.job, record{}, 0))
+				}
+				if n := len(must[map[int64]committed](t)(q.store.settle(t.Context(), made))); n != endpoints {
+					t.Fatalf("%d outcomes", n)
+				}
+			}
+			must[[]int64](t)(q.store.insert(t.Context(), q.store.db, few))
+			const before, after = 10, 5
+			for range before { // PostgreSQL keeps a plan after five
+				look()
+			}
+			tx := must[*sql.Tx](t)(db.BeginTx(t.Context(), nil))
+			must[[]int64](t)(q.store.insert(t.Context(), tx, slices.Repeat(few, each)))
+			execute(t, q.store.db, statement)
+			check(t, tx.Commit())
+			for range after {
+				look()
+			}
+			check(t, q.Close()) // which makes the server count
+			var read int
+			eventually(t, "the counts", func() bool {
+				var ended bool
+				check(t, db.QueryRow(`SELECT NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = $1), seq_tup_read + idx_tup_fetch
+					FROM pg_stat_user_tables WHERE relname = 'river_job'`, pid).Scan(&ended, &read))
+				return ended
+			})
+			if limit := (before + after) * 10 * endpoints; read > limit {
+				t.Errorf("read %d rows in %d looks of %d endpoints; want at most %d", read, before+after, endpoints, limit)
+			}
+		})
 	}
 }
 

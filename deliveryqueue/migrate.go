@@ -80,9 +80,14 @@ func (s *store) migrateOnce(ctx context.Context) error {
 	return s.addIndexes(ctx)
 }
 
-// addIndexes creates the indexes of River's table that are missing. An update of
-// River may drop them with it.
+// addIndexes creates what is missing of byIndexes and the indexes of River's table. An
+// update of River may drop these with it.
 func (s *store) addIndexes(ctx context.Context) error {
+	if !s.sqlite {
+		if err := s.ensure(ctx, `SELECT count(to_regproc('deliveryqueue_by_indexes'))`, s.query(byIndexes)); err != nil {
+			return err
+		}
+	}
 	exists := `SELECT count(to_regclass('deliveryqueue_' || $1))`
 	if s.sqlite {
 		exists = `SELECT count(*) FROM sqlite_master WHERE name = 'deliveryqueue_' || $1`
@@ -91,18 +96,22 @@ func (s *store) addIndexes(ctx context.Context) error {
 		dueIndex:   `, scheduled_at, id) WHERE ` + s.available(),
 		asideIndex: `, state, id) WHERE ` + aside,
 	} {
-		var have int
-		if err := s.db.DB.QueryRowContext(ctx, s.query(exists), strings.TrimPrefix(name, `deliveryqueue_`)).Scan(&have); err != nil {
-			return err
-		}
-		if have > 0 { // a user that may not create one continues without it
-			continue
-		}
-		if _, err := s.db.DB.ExecContext(ctx, `CREATE INDEX IF NOT EXISTS `+name+s.query(` ON river_job (`+s.endpoint()+index)); err != nil {
+		if err := s.ensure(ctx, exists, `CREATE INDEX IF NOT EXISTS `+name+s.query(` ON river_job (`+s.endpoint()+index),
+			strings.TrimPrefix(name, `deliveryqueue_`)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ensure creates something, unless a query finds it: the user may not be allowed to.
+func (s *store) ensure(ctx context.Context, exists, create string, name ...any) error {
+	var have int
+	err := s.db.DB.QueryRowContext(ctx, s.query(exists), name...).Scan(&have)
+	if err == nil && have == 0 {
+		_, err = s.db.DB.ExecContext(ctx, create)
+	}
+	return err
 }
 
 // makeOwn creates this package's tables, unless they are there.

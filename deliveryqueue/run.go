@@ -60,7 +60,6 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 	var sweeping sync.WaitGroup
 	sweeping.Go(func() { q.sweepUntil(ctx, f.ledger, end) })
-	sweeping.Go(func() { q.analyzeUntil(ctx, f.slow) })
 	sweeping.Go(func() { q.watchSweeps(ctx) })
 	<-ctx.Done()
 	defer sweeping.Wait() // after the stop, which is timed

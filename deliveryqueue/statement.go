@@ -124,6 +124,21 @@ func (s *store) each(ctx context.Context, in *database, f func(*sql.Rows) error,
 	})
 }
 
+// byIndexes creates a function of PostgreSQL that runs a statement in the order of an
+// index. By statistics from before a burst, PostgreSQL would read and sort all that
+// waits, and in a plan that it has kept from then it would read the whole table.
+const byIndexes = `CREATE OR REPLACE FUNCTION deliveryqueue_by_indexes(statement text, a text, b text) RETURNS SETOF record
+	LANGUAGE plpgsql SET enable_bitmapscan = off AS 'BEGIN RETURN QUERY EXECUTE statement USING a, b; END'`
+
+// byIndex is each for a statement that has the parameters a and b, and returns these
+// columns.
+func (s *store) byIndex(ctx context.Context, in *database, f func(*sql.Rows) error, columns, query, a, b string) error {
+	if s.sqlite {
+		return s.each(ctx, in, f, query, a, b)
+	}
+	return s.each(ctx, in, f, `SELECT * FROM deliveryqueue_by_indexes($1, $2, $3) AS row (`+columns+`)`, s.query(query), a, b)
+}
+
 // jobsBy returns the table of jobs. SQLite must read it by the index, or by one of
 // its choice if index is "".
 func (s *store) jobsBy(index string) string {

@@ -37,7 +37,7 @@ type store struct {
 	sqlite               bool
 	now, greatest        string // SQL
 	schema               string // of PostgreSQL
-	announced, analyzed  *rarely
+	announced            *rarely
 	path                 string                 // of SQLite
 	files                map[string]os.FileInfo // of SQLite
 	close                func() error
@@ -278,6 +278,6 @@ func onPostgres[Tx any](
 	bounded := &database{db, statementTimeout, reset}
 	return &store{
 		jobs: jobs, now: `now()`, greatest: `GREATEST`, db: bounded, looking: bounded, reading: bounded.patient(),
-		schema: schema.String, announced: new(rarely), analyzed: new(rarely), close: func() error { return nil },
+		schema: schema.String, announced: new(rarely), close: func() error { return nil },
 	}, nil
 }

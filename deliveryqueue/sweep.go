@@ -74,19 +74,6 @@ func (q *Queue) sweepUntil(ctx context.Context, l *ledger, end func(error)) {
 	}
 }
 
-// analyzeUntil corrects PostgreSQL's statistics after a slow look, until ctx ends. It
-// may take long.
-func (q *Queue) analyzeUntil(ctx context.Context, slow signal) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-slow:
-			_, _ = q.store.reading.ExecContext(ctx, q.store.query(`ANALYZE (SKIP_LOCKED) river_job`))
-		}
-	}
-}
-
 // watchSweeps logs, until ctx ends, when no sweep succeeds for long: the store fails,
 // or a statement hangs.
 func (q *Queue) watchSweeps(ctx context.Context) {

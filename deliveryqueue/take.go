@@ -45,8 +45,8 @@ const noEndpoint = `-`
 
 // candidates returns the endpoints that a query finds, and whether their deliveries are
 // due.
-func (s *store) candidates(ctx context.Context, query string, params ...any) (all []candidate, err error) {
-	err = s.each(ctx, s.looking, func(rows *sql.Rows) error {
+func (s *store) candidates(ctx context.Context, query, after, upTo string) (all []candidate, err error) {
+	err = s.byIndex(ctx, s.looking, func(rows *sql.Rows) error {
 		c := candidate{turns: math.MaxInt}
 		var perSecond, wait int64
 		var failing, waited sql.NullInt64
@@ -70,7 +70,7 @@ func (s *store) candidates(ctx context.Context, query string, params ...any) (al
 		}
 		all = append(all, c)
 		return nil
-	}, query, params...)
+	}, `endpoint text, per_second integer, wait bigint, failing bigint, disabled boolean, waited bigint`, query, after, upTo)
 	return all, err
 }
 
@@ -138,7 +138,7 @@ func (s *store) take(ctx context.Context, of []candidate, client string) (all []
 	if err != nil {
 		return nil, err
 	}
-	err = s.each(ctx, s.db, func(rows *sql.Rows) error {
+	err = s.byIndex(ctx, s.db, func(rows *sql.Rows) error {
 		job := &rivertype.JobRow{
 			Kind: kind, MaxAttempts: crashLimit, Priority: priority, Queue: queueName, State: rivertype.JobStateRunning,
 		}
@@ -151,7 +151,8 @@ func (s *store) take(ctx context.Context, of []candidate, client string) (all []
 		}
 		all = append(all, t)
 		return err
-	}, s.takeQuery(), string(raw), client)
+	}, `id bigint, args jsonb, metadata jsonb, attempt smallint, at timestamptz, created timestamptz, endpoint text`,
+		s.takeQuery(), string(raw), client)
 	return all, err
 }
 
