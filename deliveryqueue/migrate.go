@@ -69,7 +69,7 @@ func (s *store) migrateOnce(ctx context.Context) error {
 	err := s.db.DB.QueryRowContext(ctx, s.query(
 		`SELECT max(minimum), (SELECT count(rate_from) FROM deliveryqueue_endpoint) FROM deliveryqueue_schema`)).Scan(&minimum, new(int))
 	switch {
-	case err != nil && strings.Contains(err.Error(), "column"):
+	case sqlState(err) == noSuchColumn || s.sqlite && err != nil && strings.Contains(err.Error(), "no such column"):
 		return tablesError("the tables are of a version before the first release: let that version deliver what waits, or drop the tables " +
 			"deliveryqueue_endpoint and deliveryqueue_schema and the indexes deliveryqueue_due and deliveryqueue_aside, which Open makes again")
 	case err != nil:
@@ -79,6 +79,8 @@ func (s *store) migrateOnce(ctx context.Context) error {
 	}
 	return s.addIndexes(ctx)
 }
+
+const noSuchColumn = "42703" // a SQLSTATE; the text depends on the language, in SQLite it does not
 
 // addIndexes creates what is missing of byIndexes and the indexes of River's table. An
 // update of River may drop these with it.

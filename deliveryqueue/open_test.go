@@ -1,6 +1,9 @@
 package deliveryqueue
 
 import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,6 +12,9 @@ import (
 	"time"
 
 	"example.com/awsretry/delivery"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -74,6 +80,39 @@ func TestTablesOfAnOlderVersion(t *testing.T) {
 		start(t, q)
 		waitFor(t, q, Stats{Delivered: 1})
 	})
+}
+
+// A german is a connection to PostgreSQL with lc_messages = de_DE.
+type german struct{ *stdlib.Conn }
+
+func (g german) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := g.Conn.QueryContext(ctx, query, args)
+	if failed := (*pgconn.PgError)(nil); errors.As(err, &failed) {
+		err = &pgconn.PgError{Severity: "FEHLER", Code: failed.Code, Message: "Spalte existiert nicht"}
+	}
+	return rows, err
+}
+
+type germans struct{ driver.Connector }
+
+func (g germans) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := g.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return german{conn.(*stdlib.Conn)}, nil
+}
+
+// What PostgreSQL says is understood in any language.
+func TestLanguage(t *testing.T) {
+	t.Parallel()
+	store := newPostgres(t)
+	execute(t, connect(t, "pgx", store), `ALTER TABLE deliveryqueue_endpoint DROP COLUMN rate_from`)
+	db := sql.OpenDB(germans{stdlib.GetConnector(*must[*pgx.ConnConfig](t)(pgx.ParseConfig(store)))})
+	defer db.Close()
+	if _, err := Open(t.Context(), db, Config{}); !errors.As(err, new(tablesError)) {
+		t.Error(err)
+	}
 }
 
 // Open creates an index that is missing, and what waits is delivered.
