@@ -157,16 +157,22 @@ func (s *store) setHealth(ctx context.Context, endpoint string, failed bool) err
 }
 
 // disable disables the endpoint, until a probe succeeds, if every attempt has
-// failed for that long. It reports whether this process disabled it, and since when
-// the attempts failed.
+// failed for that long and, if it must be idle, no process has delivered anything to it
+// in the last minute. It reports whether this process disabled it, and since when the
+// attempts failed.
 func (s *store) disable(
-	ctx context.Context, endpoint string, failing, probe time.Duration,
+	ctx context.Context, endpoint string, failing, probe time.Duration, idle bool,
 ) (since time.Time, disabled bool, err error) {
 	var at int64
+	unless := ``
+	if idle {
+		unless = fmt.Sprintf(` AND NOT EXISTS (SELECT 1 FROM river_job WHERE state = 'completed' AND queue = '%s' AND finalized_at > %s
+			AND %s = $1)`, queueName, s.after(fmt.Sprint(-delivering.Seconds())), s.endpoint())
+	}
 	err = s.db.QueryRowContext(ctx, s.query(fmt.Sprintf(`
 		UPDATE deliveryqueue_endpoint SET disabled_at = %[1]s, alone_until = %[1]s + $3
-		WHERE endpoint = $1 AND disabled_at = 0 AND failing_since BETWEEN 1 AND %[1]s - $2
-		RETURNING failing_since`, s.micros())), endpoint, failing.Microseconds(), probe.Microseconds()).Scan(&at)
+		WHERE endpoint = $1 AND disabled_at = 0 AND failing_since BETWEEN 1 AND %[1]s - $2%[2]s
+		RETURNING failing_since`, s.micros(), unless)), endpoint, failing.Microseconds(), probe.Microseconds()).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, false, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,7 +103,7 @@ func TestResumeOfNothing(t *testing.T) {
 		check(t, q.store.setHealth(t.Context(), name, true))
 		resume("failing", true)
 		check(t, q.store.setHealth(t.Context(), name, true))
-		if _, disabled, err := q.store.disable(t.Context(), name, 0, -time.Hour); !disabled || err != nil {
+		if _, disabled, err := q.store.disable(t.Context(), name, 0, -time.Hour, false); !disabled || err != nil {
 			t.Fatal(disabled, err)
 		}
 		resume("disabled", true)
@@ -238,7 +239,7 @@ func TestDisabledSinceTheLook(t *testing.T) {
 		check(t, q.store.setHealth(t.Context(), "http://endpoint.test", true))
 		f := q.newFetcher(t.Context())
 		chosen := must[[]candidate](t)(f.choose(t.Context()))
-		if _, disabled, err := q.store.disable(t.Context(), "http://endpoint.test", 0, probeInterval); !disabled || err != nil {
+		if _, disabled, err := q.store.disable(t.Context(), "http://endpoint.test", 0, probeInterval, false); !disabled || err != nil {
 			t.Fatal(disabled, err)
 		}
 		all := must[[]taken](t)(q.store.take(t.Context(), chosen, "a client"))
@@ -370,5 +371,48 @@ func TestGone(t *testing.T) {
 				t.Errorf("%s: %+v", tt.name, e)
 			}
 		}
+	})
+}
+
+// Nor if another process has delivered something to it, or if a success is not yet
+// committed.
+func TestGoneBesideSuccesses(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		var responses atomic.Int64
+		base := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path == "/gone" {
+				return httpfake.Empty(410, req), req.Body.Close()
+			}
+			responses.Add(1)
+			return httpfake.Empty(204, req), req.Body.Close()
+		})
+		gone := func(q *Queue, origin string) {
+			t.Helper()
+			id := enqueue(t, q, post(t, origin+"/gone", "hello"), Options{Policy: retries(t, 0)})
+			eventually(t, "it is dead", func() bool { return get(t, q, id).State == Dead })
+		}
+		config := Config{Base: base, OnDisabled: func(endpoint string, _ time.Time) { t.Errorf("%s is disabled", endpoint) }}
+		q, other := open(t, store, config), open(t, store, config)
+		stop := start(t, other)
+		enqueue(t, other, post(t, "http://other.test/works", "hello"), Options{})
+		waitFor(t, other, Stats{Delivered: 1})
+		stop()
+		stop = start(t, q)
+		gone(q, "http://other.test")
+
+		refuse, restore := `CREATE TRIGGER refuse BEFORE UPDATE ON river_job WHEN NEW.state = 'completed' BEGIN SELECT RAISE(ABORT, 'no'); END`,
+			`DROP TRIGGER refuse`
+		if !q.store.sqlite {
+			refuse, restore = `ALTER TABLE river_job ADD CONSTRAINT refuse CHECK (state <> 'completed') NOT VALID`,
+				`ALTER TABLE river_job DROP CONSTRAINT refuse`
+		}
+		execute(t, q.store.db, refuse)
+		enqueue(t, q, post(t, "http://slow.test/works", "hello"), Options{})
+		eventually(t, "a success", func() bool { return responses.Load() > 1 })
+		gone(q, "http://slow.test")
+		execute(t, q.store.db, restore)
+		stop()
+		wantStats(t, q, Stats{Delivered: 2, Dead: 2})
 	})
 }

@@ -65,6 +65,8 @@ const (
 	hogs    = 10                     // endpoints whose attempts may hang while others can begin
 	lately  = 10 * time.Minute       // for which an account is kept
 	ofLast  = 16                     // attempts of which an account has the mean
+
+	delivering = time.Minute // after a delivery, in which a 410 does not disable a host
 )
 
 func newLedger(c Config) *ledger {
@@ -239,8 +241,9 @@ func (l *ledger) leave(job int64, now time.Time) (full bool) {
 	return l.full
 }
 
-// responded records how long the endpoint took for an attempt.
-func (l *ledger) responded(job int64, took time.Duration) {
+// responded records how long the endpoint took for an attempt, and if that succeeded,
+// by the store's clock when.
+func (l *ledger) responded(job int64, took time.Duration, succeeded bool, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r, ok := l.attempts[job]
@@ -249,6 +252,9 @@ func (l *ledger) responded(job int64, took time.Duration) {
 	}
 	a := l.accounts[r.endpoint]
 	a.mean += (took - a.mean) / ofLast
+	if succeeded {
+		a.succeeded, a.flushed = at, false
+	}
 	r.ended = true
 	l.attempts[job] = r
 }
@@ -263,9 +269,9 @@ func (l *ledger) of(job int64) (h health) {
 	return h
 }
 
-// saw records whether an attempt failed, and by the store's clock when. It returns the
-// endpoint's health before and after it.
-func (l *ledger) saw(job int64, failed bool, now, at time.Time) (endpoint string, before, after health) {
+// saw records whether an attempt failed. It returns the endpoint's health before and
+// after it.
+func (l *ledger) saw(job int64, failed bool, now time.Time) (endpoint string, before, after health) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	endpoint = l.attempts[job].endpoint
@@ -277,19 +283,18 @@ func (l *ledger) saw(job int64, failed bool, now, at time.Time) (endpoint string
 	switch {
 	case !failed:
 		a.health = health{throttled: before.throttled}
-		a.succeeded, a.flushed = at, false
 	case before.failing.IsZero():
 		a.health.failing = now
 	}
 	return endpoint, before, a.health
 }
 
-// delivered reports whether an attempt at the endpoint succeeded in the last minute.
+// delivered reports whether an attempt at the endpoint succeeded lately.
 func (l *ledger) delivered(endpoint string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[endpoint]
-	return a != nil && now.Sub(a.succeeded) < time.Minute
+	return a != nil && now.Sub(a.succeeded) < delivering
 }
 
 // flush returns the last successes of the endpoints since the last call, and forgets

@@ -171,7 +171,7 @@ func (s *simulation) attempt(l *ledger, e *receiver) {
 	job, took := s.jobs, e.takes(s.r, s.now.Sub(s.begin))
 	l.enter(job, e.name, health{}, s.now)
 	s.after(took, func() {
-		l.responded(job, took)
+		l.responded(job, took, false, s.now)
 		l.leave(job, s.now)
 	})
 }
@@ -351,7 +351,7 @@ func TestWhatCounts(t *testing.T) {
 	attempt := func(d time.Duration) {
 		l.enter(1, "a", health{}, now)
 		pass(d)
-		l.responded(1, d)
+		l.responded(1, d, false, now)
 		l.leave(1, now)
 	}
 	want := func(what string, n int) {
@@ -370,7 +370,7 @@ func TestWhatCounts(t *testing.T) {
 	l.enter(2, "a", health{}, now)
 	pass(5 * time.Second)
 	want("an attempt that hangs", 6)
-	l.responded(2, 5*time.Second)
+	l.responded(2, 5*time.Second, false, now)
 	l.leave(2, now)
 	want("it has ended", 6)
 	for range 2 * ofLast {
@@ -436,15 +436,15 @@ func TestHealth(t *testing.T) {
 		failed bool
 		want   health
 	}{{true, health{failing: begin}}, {true, health{failing: begin}}, {false, health{}}, {true, health{failing: begin.Add(3 * time.Second)}}} {
-		if endpoint, _, after := l.saw(1, step.failed, begin.Add(time.Duration(i)*time.Second), begin); endpoint != "a" || after != step.want {
+		if endpoint, _, after := l.saw(1, step.failed, begin.Add(time.Duration(i)*time.Second)); endpoint != "a" || after != step.want {
 			t.Errorf("after attempt %d: %s %+v, want %+v", i+1, endpoint, after, step.want)
 		}
 	}
 	l.enter(2, "a", health{failing: begin, disabled: true}, begin)
-	if _, _, after := l.saw(2, true, begin, begin); !after.disabled {
+	if _, _, after := l.saw(2, true, begin); !after.disabled {
 		t.Error("a failure enables the endpoint")
 	}
-	if _, _, after := l.saw(2, false, begin, begin); after != (health{}) {
+	if _, _, after := l.saw(2, false, begin); after != (health{}) {
 		t.Errorf("after a success: %+v", after)
 	}
 }

@@ -74,7 +74,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	a := q.attempt(ctx, stored, rec.Attempts+1)
 	beginning := q.beginning(a.Response)
 	took := now().Sub(began)
-	w.fetcher.ledger.responded(job.ID, took)
+	w.fetcher.ledger.responded(job.ID, took, a.Class == awsretry.Success, now())
 	after := rec.after(a, began, took, beginning)
 	if q.config.RetryStatus == nil && after.Refused != 0 && began.Sub(time.UnixMicro(after.Refused)) >= refusedFor {
 		a.Class, a.Stop = awsretry.Permanent, awsretry.StopPermanent
@@ -143,7 +143,7 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 		}
 		return
 	}
-	endpoint, before, after := w.fetcher.ledger.saw(job.ID, failed, time.Now(), now())
+	endpoint, before, after := w.fetcher.ledger.saw(job.ID, failed, time.Now())
 	var err error
 	if before != after {
 		err = q.store.setHealth(ctx, endpoint, failed)
@@ -152,21 +152,21 @@ func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Att
 		q.config.Logger.WarnContext(ctx, "deliveryqueue: an endpoint is back", "endpoint", endpoint)
 	}
 	limit := q.config.DisableAfter
-	gone := a.Response != nil && a.Response.StatusCode == http.StatusGone && a.Class == awsretry.Permanent &&
-		(endpointOf(a.Request.URL) != endpoint || !w.fetcher.ledger.delivered(endpoint, now()))
-	if gone {
+	gone := a.Response != nil && a.Response.StatusCode == http.StatusGone && a.Class == awsretry.Permanent
+	host := gone && endpointOf(a.Request.URL) == endpoint
+	if gone = gone && !(host && w.fetcher.ledger.delivered(endpoint, now())); gone {
 		limit = 0
 	}
 	if err == nil && failed && !after.disabled && (gone || limit > 0 && time.Since(after.failing) >= limit) {
-		err = q.disable(ctx, endpoint, limit)
+		err = q.disable(ctx, endpoint, limit, gone && host)
 	}
 	if err != nil {
 		q.config.Logger.DebugContext(ctx, "deliveryqueue: the health of an endpoint was not noted", "endpoint", endpoint, "error", err)
 	}
 }
 
-func (q *Queue) disable(ctx context.Context, endpoint string, limit time.Duration) error {
-	since, disabled, err := q.store.disable(ctx, endpoint, limit, probeInterval)
+func (q *Queue) disable(ctx context.Context, endpoint string, limit time.Duration, idle bool) error {
+	since, disabled, err := q.store.disable(ctx, endpoint, limit, probeInterval, idle)
 	if err != nil || !disabled {
 		return err
 	}
