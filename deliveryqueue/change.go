@@ -22,6 +22,11 @@ type change struct {
 	// another process has taken the job over since.
 	Attempt int `json:"attempt"`
 
+	// Began is when the attempt was taken, by the store's clock in Unix microseconds.
+	// Attempt counts down after an outcome, so the next one may have the same: this
+	// outcome was committed, and the reply was lost.
+	Began int64 `json:"began"`
+
 	State rivertype.JobState `json:"state"`
 	Final bool               `json:"final"`
 	Delay float64            `json:"delay"` // until the job runs again, in seconds; see due
@@ -38,17 +43,17 @@ const priority = 2
 
 // end returns the change of a job to a final state.
 func end(job *rivertype.JobRow, state rivertype.JobState, rec record) *change {
-	return &change{
-		ID: job.ID, Key: keyOf(job), Attempt: job.Attempt, State: state, Final: true, Record: rec.update(), job: job,
+	c := &change{ID: job.ID, Key: keyOf(job), Attempt: job.Attempt, State: state, Final: true, Record: rec.update(), job: job}
+	if at := job.AttemptedAt; at != nil && !at.IsZero() {
+		c.Began = job.AttemptedAt.UnixMicro()
 	}
+	return c
 }
 
 // again returns the change of a job to run again after delay.
 func again(job *rivertype.JobRow, rec record, delay time.Duration) *change {
-	c := &change{
-		ID: job.ID, Key: keyOf(job), Attempt: job.Attempt, State: rivertype.JobStateScheduled, Record: rec.update(),
-		due: time.Now().Add(delay), job: job,
-	}
+	c := end(job, rivertype.JobStateScheduled, rec)
+	c.Final, c.due = false, time.Now().Add(delay)
 	if delay <= step {
 		c.State = rivertype.JobStateAvailable
 	}
@@ -111,13 +116,13 @@ func (s *store) settle(ctx context.Context, changes []*change) (map[int64]commit
 // The condition is a CASE because SQLite would otherwise use the index on state
 // and scan all waiting jobs, instead of finding them by ID.
 func (s *store) settleQuery() string {
-	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, key text, attempt int, state text, final bool, delay float8,
+	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, key text, attempt int, began bigint, state text, final bool, delay float8,
 		record jsonb)`
 	meta, state := s.metadata(), `::river_job_state`
 	merged := `metadata || o.record`
 	some := ` AND river_job.id = ANY (ARRAY(SELECT CAST(value ->> 'id' AS bigint) FROM jsonb_array_elements($1::jsonb)))` // by index in any order
 	if s.sqlite {
-		rows = `(SELECT value ->> 'id' AS id, value ->> 'key' AS key, value ->> 'attempt' AS attempt,
+		rows = `(SELECT value ->> 'id' AS id, value ->> 'key' AS key, value ->> 'attempt' AS attempt, value ->> 'began' AS began,
 			value ->> 'state' AS state, value ->> 'final' AS final, value ->> 'delay' AS delay,
 			value -> 'record' AS record FROM json_each($1)) AS o`
 		merged, state, some = `jsonb_patch(`+meta+`, o.record)`, ``, ``
@@ -132,7 +137,7 @@ func (s *store) settleQuery() string {
 		FROM %[6]s
 		WHERE river_job.id = o.id%[8]s AND COALESCE((%[1]s) -> 'delivery' ->> 'key', '') = o.key AND CASE WHEN o.state = 'completed'
 			THEN river_job.state IN ('running', 'available', 'scheduled', 'retryable', 'discarded')
-			ELSE river_job.state = 'running' AND river_job.attempt = o.attempt END
+			ELSE river_job.state = 'running' AND river_job.attempt = o.attempt AND abs(COALESCE(%[9]s, 0) - o.began) < 1000 END
 		RETURNING river_job.id, river_job.state, river_job.scheduled_at, river_job.finalized_at, %[7]s`,
-		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows, s.aloneUntil(), some)
+		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows, s.aloneUntil(), some, s.microsOf(`river_job.attempted_at`))
 }

@@ -143,8 +143,9 @@ func TestSweep(t *testing.T) {
 // underWay returns the job of a delivery as a worker gets it.
 func underWay(t *testing.T, q *Queue, id int64, attempt int) *rivertype.JobRow {
 	t.Helper()
+	at := scan[storedTime](t, q, fmt.Sprintf(`SELECT attempted_at FROM river_job WHERE id = %d`, id))
 	return &rivertype.JobRow{
-		ID: id, Attempt: attempt, Metadata: fmt.Appendf(nil, `{"delivery": {"key": %q}}`, get(t, q, id).IdempotencyKey),
+		ID: id, Attempt: attempt, AttemptedAt: &at.Time, Metadata: fmt.Appendf(nil, `{"delivery": {"key": %q}}`, get(t, q, id).IdempotencyKey),
 	}
 }
 
@@ -196,6 +197,40 @@ func TestOutcomeThatIsTooLate(t *testing.T) {
 			settle(t, q, delivered)
 			if d := get(t, q, id); d.State != tt.want || d.Attempts != 8 {
 				t.Errorf("delivered while it was %s: %+v", tt.state, d)
+			}
+		}
+	})
+}
+
+// An outcome is committed again if the reply to it was lost. It does not end the next
+// attempt, which may be another process's.
+func TestOutcomeThatIsCommittedTwice(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		id := enqueue(t, q, post(t, "http://endpoint.test", ""), Options{})
+		take := func() *rivertype.JobRow {
+			t.Helper()
+			return must[[]taken](t)(q.store.take(t.Context(), []candidate{{Endpoint: "http://endpoint.test", N: 1}}, "a client"))[0].job
+		}
+		for _, outcome := range []func(*rivertype.JobRow) *change{
+			func(job *rivertype.JobRow) *change { return again(job, record{Attempts: 1}, 0) },
+			func(job *rivertype.JobRow) *change { return end(job, rivertype.JobStateDiscarded, record{Attempts: 1}) },
+		} {
+			first := outcome(take())
+			settle(t, q, first)
+			if first.Final {
+				must[int](t)(q.Redrive(t.Context(), Filter{}))
+			}
+			time.Sleep(5 * time.Millisecond) // SQLite's times are in milliseconds
+			next := take()
+			settle(t, q, first)
+			if d := get(t, q, id); d.State != Running {
+				t.Errorf("the next attempt was ended: %+v", d)
+			}
+			settle(t, q, again(next, record{Attempts: 2}, 0))
+			if d := get(t, q, id); d.State != Waiting || d.Attempts != 2 {
+				t.Errorf("after the next attempt: %+v", d)
 			}
 		}
 	})
