@@ -44,6 +44,7 @@ type Pacer struct {
 
 	mu             sync.Mutex    // guards the fields below; locked before the bucket's
 	updated        time.Duration // when update was last called, on the bucket's clock
+	began          time.Duration // when the first throttling response came, like updated
 	law            pacing.Law    // of this process alone
 	leased         *leased       // nil unless many processes share the rate
 	lapsing        *time.Timer   // calls lapse at the end of the lease; nil before the first one
@@ -129,6 +130,7 @@ func (p *Pacer) PutBack(sent time.Duration) {
 func (p *Pacer) begins() {
 	if !p.limiting.Load() {
 		p.limiting.Store(true)
+		p.began = p.updated
 		p.bucket.Pace()
 	}
 }
@@ -207,9 +209,12 @@ func (p *Pacer) Count(sent time.Duration, throttled bool) {
 func (p *Pacer) update(now, sent time.Duration, throttled bool) {
 	now = max(now, p.updated) // so that no interval is negative
 	p.updated = now
-	if sent = min(sent, now); p.leased != nil {
+	switch sent = min(sent, now); {
+	case p.leased != nil:
 		p.leased.update(now, sent, throttled)
-	} else {
+	case sent < p.began: // it took no token, only limits
+		p.law.Update(now, notLimited, throttled)
+	default:
 		p.law.Update(now, sent, throttled)
 	}
 	if p.lapsed != nil && !p.leased.inForce(now) {

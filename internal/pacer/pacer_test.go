@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"example.com/awsretry/internal/announced"
 	"example.com/awsretry/internal/tokens"
+	"example.com/awsretry/internal/worlds"
 )
 
 // outOfBounds returns which of the limiter's numbers is out of bounds, or "".
@@ -74,6 +76,34 @@ func TestCapacityBelowTheLowestRate(t *testing.T) {
 		_, send, _ := p.Rates()
 		if got := p.bucket.Tokens(); send != 100 || math.Abs(got-3.2) > 1e-8 {
 			t.Errorf("%v tokens at the rate %v, want 3.2 at 100", got, send)
+		}
+	})
+}
+
+// If no limits are announced, the send rate is that of a Pacer that reads none.
+func TestNoLimits(t *testing.T) {
+	worlds.Each(t, 20, func(t *testing.T, r *rand.Rand) {
+		c := Config{Scaled: worlds.Chance(r, .7)}
+		unread := New(c)
+		c.Limits = true
+		pacers := []*Pacer{unread, New(c)}
+		trip, refused := time.Duration(1+r.Int64N(4e9)), r.Float64()/2
+		for range 200 {
+			throttled := r.Float64() < refused
+			for _, p := range pacers {
+				sent, ok := p.SendFree(), true
+				if p.TakesTokens() {
+					sent, ok = p.Take(announced.Request{})
+				}
+				if ok {
+					time.AfterFunc(trip, func() { p.Update(sent, throttled) })
+				}
+			}
+			time.Sleep(time.Duration(r.Int64N(int64(trip))))
+			_, want, _ := unread.Rates()
+			if _, got, _ := pacers[1].Rates(); got != want {
+				t.Fatalf("%v/s, want %v/s", got, want)
+			}
 		}
 	})
 }

@@ -223,9 +223,12 @@ func (b *Bucket) take(now time.Duration, n float64, req announced.Request) (sent
 	return sent, true
 }
 
-// spend takes n tokens, of which rounding may have lost a part.
-// spend requires that b.mu is held.
+// spend takes n tokens, of which rounding may have lost a part, or none while
+// nobody waits for tokens. spend requires that b.mu is held.
 func (b *Bucket) spend(now time.Duration, n float64) {
+	if b.unpaced {
+		return
+	}
 	b.tokens, b.used = max(b.tokens-n, 0), now
 	if b.slotted {
 		b.kept = 0
