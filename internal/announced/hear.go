@@ -13,14 +13,16 @@ const longestReset = limitheaders.LongestReset
 type heard struct {
 	at, sent  time.Duration // when the response came, and when its request was sent
 	number    int           // of the request; 0 means that another process sent it
-	route     Route         // of the request
-	first     bool          // the request was a probe
+	request   Request
+	first     bool // the request was a probe
 	throttled bool
 	free      bool          // the service did not count the request
 	asked     bool          // the reset is a Retry-After
 	trip      time.Duration // the mean response time
 	spread    time.Duration // by how much response times differ
 	requests  int           // the number of requests that this process has sent
+
+	retryAfter time.Duration // 0 means unknown
 }
 
 // hear updates m with an announcement.
@@ -79,7 +81,10 @@ func (m *limit) hear(a Limit, h heard) {
 	if !h.free {
 		m.cost.hear(h.number, a.Remaining)
 	}
-	m.heard, m.heardFrom, m.heardRoute = now, h.number, h.route
+	m.heard, m.heardFrom = now, h.number
+	if h.number > 0 {
+		m.heardRoute = h.request.Route
+	}
 }
 
 // A window is the time up to a reset.

@@ -22,11 +22,12 @@
 // cost of the request remains. It shrinks with each response that contradicts the
 // limit. A Retry-After takes precedence over the reset.
 //
-// Names do not tell whether two routes have the same limit, but what remains does:
-// within a window it never rises, and it falls by more than the route took only if
-// others take from it. A limit that rises nevertheless contradicts itself. It is left
-// to the pacing, as is one that often refuses what it had room for, and one of which
-// it is not known when units come back.
+// A limit is of all routes whose responses announce its name. If more remains for one
+// of them than another's response left, within a window, that route has a limit of its
+// own. If more remains than the route's own response left, the limit contradicts
+// itself, and so do those of other routes with its name. They are left to the pacing,
+// as is one that often refuses what it had room for, and one of which it is not known
+// when units come back.
 //
 // One function, limit.wait, applies all of these rules.
 package announced
@@ -72,7 +73,7 @@ type Ledger struct {
 	limits  []*limit
 	names   []string // of limits; replaced when they change
 	routes  routes
-	added   int // how many limits there were
+	counted int // the number of the routing for which requests in flight were counted
 	sent    records
 	trip    time.Duration // the mean response time
 
@@ -80,8 +81,7 @@ type Ledger struct {
 
 	// The last response that announced limits, if keep is set.
 	keep      bool
-	last      [limitheaders.MostRead]Limit
-	lastCount int
+	last      []Limit
 	lastSent  time.Duration
 	lastHeard time.Duration
 	throttled bool
@@ -130,7 +130,7 @@ func (l *Ledger) Routing(now time.Duration) int {
 // which it could no longer take in time if another request did first.
 func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Set, wait time.Duration) {
 	l.forget(now)
-	limits := l.Of(r)
+	limits := l.Of(r) & l.all()
 	var turns [maxLimits]turn
 	for i, m := range l.limits {
 		if m.bit&limits == 0 {
@@ -240,49 +240,30 @@ type Answer struct {
 // Announce updates the limits with a response that came at now to the request that
 // was sent at sent. A RetryAfter replaces the reset of a limit with too little left.
 func (l *Ledger) Announce(now, sent time.Duration, answer Answer) {
+	h := heard{
+		at: now, sent: sent, requests: l.sent.last,
+		throttled: answer.Throttled, free: answer.Throttled || answer.Free, retryAfter: answer.RetryAfter,
+	}
 	r := l.sent.find(sent)
-	number, probe, route := 0, false, Route{}
 	if r != nil {
-		number, probe, route = r.number, r.first, r.Route
+		h.number, h.first, h.request = r.number, r.first, r.Request
 		l.noteTrip(now - sent)
 	}
+	h.trip, h.spread = l.trip, 4*l.deviation
 	if l.keep && len(answer.Limits) > 0 && sent >= l.lastSent {
-		l.lastCount = copy(l.last[:], answer.Limits)
+		l.last = append(l.last[:0], answer.Limits...)
 		l.lastSent, l.lastHeard, l.throttled = sent, now, answer.Throttled
 	}
 	said := Set(0)
 	for _, a := range answer.Limits {
-		asked := false
-		if answer.RetryAfter > 0 && (a.Remaining < 1 || answer.Throttled && a.Remaining < l.costOf(r, a)) {
-			a.Reset, a.Refills, asked = answer.RetryAfter, false, true
-		}
-		said |= l.learn(now, a, heard{
-			at: now, sent: sent, number: number, route: route, first: probe, trip: l.trip, spread: 4 * l.deviation,
-			requests:  l.sent.last,
-			throttled: answer.Throttled, free: answer.Throttled || answer.Free, asked: asked,
-		})
+		said |= l.learn(now, a, h)
 	}
 	if r != nil {
 		r.said = said
 		l.routes.note(r.Route, said)
 	}
+	l.count()
 	l.dropSilent(now, sent, r, said, !answer.Throttled && !answer.Free)
-}
-
-// costOf returns the cost of a request for a limit that its response announces.
-// r may be nil.
-func (l *Ledger) costOf(r *record, a Limit) float64 {
-	route := Route{}
-	if r != nil {
-		if c := r.cost(a.Name); c > 0 {
-			return c
-		}
-		route = r.Route
-	}
-	if m := l.find(a, l.routes.known(route)); m != nil {
-		return m.cost.mean
-	}
-	return 1
 }
 
 // Keep makes l remember the last announcement, for Said.
@@ -291,7 +272,7 @@ func (l *Ledger) Keep() { l.keep = true }
 // Said returns the limits that a response to this process last announced, when its
 // request was sent and when the response came. Without Keep, it returns none.
 func (l *Ledger) Said() (limits []Limit, throttled bool, sent, heard time.Duration) {
-	return slices.Clone(l.last[:l.lastCount]), l.throttled, l.lastSent, l.lastHeard
+	return slices.Clone(l.last), l.throttled, l.lastSent, l.lastHeard
 }
 
 // Hear updates the limits with a response to another process of the same client: when
@@ -307,6 +288,7 @@ func (l *Ledger) Hear(now, sent, came time.Duration, limits []Limit, throttled b
 			l.learn(now, a, heard{at: came, sent: sent, trip: l.trip, throttled: throttled})
 		}
 	}
+	l.count()
 }
 
 // State returns the limits at now. Remaining excludes the requests in flight.

@@ -422,21 +422,6 @@ func TestStories(t *testing.T) {
 				y.Errorf("%q", n)
 			}
 		}},
-		{"two routes under one name, whose remainders move apart", 0, func(y *story) {
-			a, b := Request{Route: RouteOf("GET", "/a")}, Request{Route: RouteOf("GET", "/b")}
-			y.respond(a, of100(99, 20*s))
-			y.respond(b, of100(99, 20*s))
-			y.at(s)
-			y.respond(a, of100(0, 19*s))
-			y.respond(b, of100(98, 19*s))
-			if wait := y.wait(a); wait == 0 {
-				y.Error("the route that is used up does not wait")
-			}
-			if wait := y.wait(b); wait != 0 {
-				y.Errorf("the other one waits %v", wait)
-			}
-			y.left(0, 98)
-		}},
 		{"two routes whose remainders move together", 0, func(y *story) {
 			a, b := Request{Route: RouteOf("GET", "/a")}, Request{Route: RouteOf("GET", "/b")}
 			y.respond(a, of100(99, 20*s))
@@ -461,18 +446,17 @@ func TestStories(t *testing.T) {
 				y.Errorf("waits of %v, and %v with much left", y.wait(a), y.wait(b))
 			}
 		}},
-		{"two routes that were taken for two, and move together", 0, func(y *story) {
+		{"a limit that contradicts itself, and that of another route under the same name", 0, func(y *story) {
 			a, b := Request{Route: RouteOf("GET", "/a")}, Request{Route: RouteOf("GET", "/b")}
-			y.respond(a, of100(99, 20*s))
-			y.respond(b, of100(99, 20*s))
-			y.left(99, 99)
 			y.at(s)
-			y.respond(a, of100(60, 19*s))
-			y.respond(b, of100(59, 19*s))
-			y.left(59)
-			y.respond(a, of100(0, 19*s))
-			if y.wait(b) == 0 {
-				y.Error("the limit is both routes'")
+			y.respond(a, of100(50, 60*s))
+			y.respond(b, of100(99, 60*s))
+			y.at(2 * s)
+			y.respond(a, of100(99, 58*s))
+			y.respond(b, of100(0, 58*s))
+			y.respond(a, of100(0, 58*s))
+			if len(y.limits) != 2 || y.wait(a) != 0 || y.wait(b) != 0 {
+				y.Errorf("%d limits; waits of %v and %v", len(y.limits), y.wait(a), y.wait(b))
 			}
 		}},
 		{"a route whose responses announce limits in turn", 0, func(y *story) {
@@ -514,8 +498,8 @@ func TestStories(t *testing.T) {
 				sent, _, _ := y.Take(y.now, Request{Route: Route{uint64(i), uint64(i)}})
 				y.hear(sent, called(strings.Repeat("x", i/maxRoutes), of100(90, time.Hour)))
 			}
-			if r := &y.routes; len(r.limits) != maxRoutes || len(r.areas) != maxRoutes+1 || r.of(Route{1, 1}) != 1 {
-				y.Errorf("%d routes, %d areas", len(r.limits), len(r.areas))
+			if n := len(y.routes.known); n != maxRoutes {
+				y.Errorf("%d routes", n)
 			}
 		}},
 		{"what routes do not have in common they do not after another limit was dropped", 0, func(y *story) {
@@ -528,20 +512,6 @@ func TestStories(t *testing.T) {
 			y.hearFrom("/e", called("x", of100(0, time.Hour)))
 			if wait := y.wait(Request{Route: RouteOf("GET", "/status")}); wait != 0 {
 				y.Errorf("a route that nothing limits waits for %v", wait)
-			}
-		}},
-		{"routes whose limits turn out to be one have it in common", 0, func(y *story) {
-			y.hearFrom("/a", called("x", of100(99, time.Hour)))
-			y.hearFrom("/b", called("x", of100(99, time.Hour)))
-			if len(y.limits) != 2 {
-				y.Fatalf("%d limits", len(y.limits))
-			}
-			for remaining := 95.; remaining > 80; remaining -= 10 {
-				y.hearFrom("/a", called("x", of100(remaining, time.Hour)))
-				y.hearFrom("/b", called("x", of100(remaining-1, time.Hour)))
-			}
-			if len(y.limits) != 1 || y.Of(Request{Route: RouteOf("GET", "/c")}) != y.limits[0].bit {
-				y.Errorf("%d limits; a new route has %b of them", len(y.limits), y.Of(Request{Route: RouteOf("GET", "/c")}))
 			}
 		}},
 		{"a route that is not kept changes nothing with each response", 0, func(y *story) {

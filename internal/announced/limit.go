@@ -26,14 +26,13 @@ type limit struct {
 	name    string
 	bit     Set     // unique among the limits
 	reserve float64 // the fraction of the quota that is left to other clients
-	since   int     // limits that were added later have a higher number
 
 	quota, most float64       // the announced quota, or 0, and the most that remained
 	remaining   float64       // by the last response that counts, less later requests whose responses did not announce it
 	asOf        time.Duration // when that response came
 	heard       time.Duration // when the limit was last announced
 	heardFrom   int           // the number of the request whose response announced it last
-	heardRoute  Route         // its route
+	heardRoute  Route         // of the last such request of this process
 	levels      levels
 	begun       time.Duration // when the limit was first announced
 	spread      time.Duration // by how much response times differ

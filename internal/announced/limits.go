@@ -13,7 +13,7 @@ import (
 // was served.
 func (l *Ledger) dropSilent(now, sent time.Duration, r *record, said Set, served bool) {
 	l.drop(func(m *limit) bool {
-		silent := said&m.bit == 0 && (r == nil || (l.Of(r.Request)|l.routes.known(r.Route))&m.bit != 0)
+		silent := said&m.bit == 0 && (r == nil || (l.Of(r.Request)|l.routes.known[r.Route.exact].limits)&m.bit != 0)
 		over := sent >= m.until() && now >= m.until()
 		return silent && (over || served && r != nil && m.first.number == r.number)
 	})
@@ -42,23 +42,27 @@ func (l *Ledger) learn(now time.Duration, a Limit, h heard) Set {
 	a.Quota, a.Remaining = min(a.Quota, mostUnits), min(a.Remaining, mostUnits)
 	m := l.limitOf(a, h)
 	if m == nil {
-		if m = l.add(now, a, h.route); m == nil {
+		if m = l.add(now, a); m == nil {
 			return 0
 		}
+	}
+	if h.retryAfter > 0 && (a.Remaining < 1 || h.throttled && a.Remaining < m.cost.of(h.request.cost(a.Name))) {
+		a.Reset, a.Refills, h.asked = h.retryAfter, false, true
 	}
 	m.hear(a, h)
 	return m.bit
 }
 
 // limitOf returns the limit that a response to a route announces, or nil if it is
-// new. Names do not tell whether two routes have the same limit, but what remains
-// does: within a window, what remains for a route never rises, and it falls by more
-// than the route took only if others take from it, too.
+// new: the one with its name that earlier responses to the route announced or, if there
+// is none, that responses to others did. If more remains than that limit can have, as
+// a response to another route left it, the route gets a limit of its own. If a response
+// to the route itself did, the limit contradicts itself.
 func (l *Ledger) limitOf(a Limit, h heard) *limit {
-	known := l.routes.known(h.route)
-	if h.number == 0 || known == 0 && l.routes.full() {
+	if h.number == 0 {
 		return l.find(a, l.all())
 	}
+	known := l.routes.known[h.request.Route.exact].limits
 	m := l.find(a, known)
 	if m == nil && a.Name == "" && a.Quota > 0 { // its quota may have changed
 		if m = l.find(Limit{}, known); m != nil && m.heardFrom == h.number {
@@ -67,58 +71,24 @@ func (l *Ledger) limitOf(a Limit, h heard) *limit {
 	}
 	switch {
 	case m == nil:
-	case !m.exceeded(a, h):
-		if a.Remaining >= m.least() {
-			return m
+		if m = l.find(a, l.all()&^known); m != nil && m.exceeded(a, h) && !l.routes.full() {
+			return nil
 		}
-	case m.heardRoute == h.route || l.routes.count(m.bit) <= 1:
-		m.contradict(h.at)
-		return m
-	default: // the limit is another route's
-		old := m
-		if i := slices.IndexFunc(l.limits, func(o *limit) bool { return o != old && l.fits(nil, o, a, h) }); i >= 0 {
-			m = l.limits[i]
-		} else if m = l.add(h.at, a, h.route); m != nil {
-			m.cost = old.cost
-		}
-		if m != nil {
-			l.move(h.route, old.bit, m)
-		}
-		return m
-	}
-	for _, o := range l.limits {
-		if m == nil && o.matches(a) && l.routes.count(o.bit) == 0 { // another process heard of it
-			l.move(h.route, 0, o)
-			return o
-		}
-		if o == m || m != nil && o.since > m.since || !l.fits(m, o, a, h) {
-			continue
-		}
-		if m == nil {
-			if a.Quota > 0 && a.Remaining >= a.Quota-o.cost.mean*float64(l.sent.count(h.route)) {
-				continue
+	case !m.exceeded(a, h) && !m.overdrawn(h.at):
+	case m.heardRoute == h.request.Route:
+		for _, o := range l.limits { // the service says the same of them
+			if o.matches(a) {
+				o.contradict(h.at)
 			}
-			l.move(h.route, 0, o)
-			return o
 		}
-		l.merge(m, o)
-		return o
+	default:
+		old := m
+		if m = l.add(h.at, a); m != nil {
+			m.cost = old.cost
+			l.routes.replace(h.request.Route, old.bit, m.bit)
+		}
 	}
 	return m
-}
-
-// fits reports whether o may be the limit that a announces to a route of m, or to
-// a route whose limit is not known if m is nil.
-func (l *Ledger) fits(m, o *limit, a Limit, h heard) bool {
-	return o.matches(a) && !o.exceeded(a, h) && a.Remaining >= o.least()-l.taken(m, o, h)
-}
-
-// taken returns how much of what o's last response did not know m's routes took.
-func (l *Ledger) taken(m, o *limit, h heard) float64 {
-	if m == nil {
-		return o.cost.mean
-	}
-	return m.sends.since(o.asOf-2*h.trip) + m.cost.mean
 }
 
 // exceeded reports whether more remains than the limit can have, as of the last
@@ -127,13 +97,13 @@ func (l *Ledger) taken(m, o *limit, h heard) float64 {
 func (m *limit) exceeded(a Limit, h heard) bool {
 	most, at, ok := m.levels.before(h.sent)
 	w := &m.window
-	if w.ends && m.sends.since(h.at-w.length)-m.inFlight.units(m.cost.mean) > 2.25*m.size()+m.cost.mean {
+	if m.heardRoute != h.request.Route && w.passed && w.length < 3*w.off { // too short to compare
 		return true
 	}
 	if !ok || !w.ends || h.at >= w.end-w.off-h.trip {
 		return false
 	}
-	if m.heardRoute == h.route {
+	if m.heardRoute == h.request.Route {
 		most += 4 * m.size() / w.length.Seconds() * (h.at - at).Seconds()
 		most += m.sends.since(at-h.trip-w.length) - m.sends.since(h.at-w.length)
 	} else { // to take two routes' limit for two does less harm
@@ -146,9 +116,10 @@ func (m *limit) exceeded(a Limit, h heard) bool {
 	return left > most+m.size()/16
 }
 
-// least returns the least that may remain if only this process takes from the limit.
-func (m *limit) least() float64 {
-	return m.remaining - m.inFlight.units(m.cost.mean)
+// overdrawn reports whether more was served in a window than the limit can have.
+func (m *limit) overdrawn(now time.Duration) bool {
+	served := m.sends.since(now-m.window.length) - m.inFlight.units(m.cost.mean)
+	return m.window.ends && served > 2.25*m.size()+m.cost.mean
 }
 
 // matches reports whether m has the name of a and, without a name, the quota.
@@ -167,10 +138,10 @@ func (l *Ledger) find(a Limit, of Set) *limit {
 	return nil
 }
 
-// add adds a new limit of a route, for which the route's requests in flight count. If
-// there are too many limits, it replaces the one that was announced least recently. It
-// returns nil if the same response announced all of them, or if the name is too long.
-func (l *Ledger) add(now time.Duration, a Limit, route Route) *limit {
+// add adds a new limit. If there are too many, it replaces the one that was announced
+// least recently. It returns nil if the same response announced all of them, or if the
+// name is too long.
+func (l *Ledger) add(now time.Duration, a Limit) *limit {
 	if len(a.Name) > maxName {
 		return nil
 	}
@@ -181,64 +152,42 @@ func (l *Ledger) add(now time.Duration, a Limit, route Route) *limit {
 		}
 		l.drop(func(m *limit) bool { return m == oldest })
 	}
-	l.added++
-	m := &limit{name: strings.Clone(a.Name), reserve: l.reserve, cost: newCost(), held: -never, heard: -1, since: l.added, bit: 1}
+	m := &limit{name: strings.Clone(a.Name), reserve: l.reserve, cost: newCost(), held: -never, heard: -1}
 	m.begun, m.quota, m.most = now, a.Quota, a.Remaining
-	for slices.ContainsFunc(l.limits, func(o *limit) bool { return o.bit == m.bit }) {
-		m.bit <<= 1
-	}
-	for i := range l.sent.list {
-		l.sent.list[i].limits &^= m.bit
-	}
+	m.bit = ^l.all() & -^l.all() // the lowest that is free
 	l.limits = append(l.limits, m)
-	l.move(route, 0, m)
+	l.routes.changes++
 	l.rename()
 	return m
 }
 
-// move makes m a limit of the requests of a route and of those whose limits are not
-// known, instead of the one with the bit old, or 0.
-func (l *Ledger) move(route Route, old Set, m *limit) {
-	for _, o := range l.limits {
-		for i := range l.sent.list {
-			r := &l.sent.list[i]
-			if r.Route != route && l.routes.known(r.Route) != 0 || r.settled {
-				continue
-			}
-			if o.bit == old && r.limits&old != 0 {
-				o.inFlight.remove(r.cost(o.name))
-				r.limits &^= old
-			}
-			if o == m && r.limits&m.bit == 0 {
-				m.inFlight.add(r.cost(m.name))
-				m.sends.add(r.at, max(r.cost(m.name), 1), m.size())
-				r.limits |= m.bit
-			}
-		}
+// count counts the requests in flight for the limits that apply to them now, if those
+// may have changed.
+func (l *Ledger) count() {
+	if l.counted == l.routes.changes {
+		return
 	}
-	if old != 0 {
-		l.routes.replace(route, old, m.bit)
-		l.routes.regroup()
+	l.counted = l.routes.changes
+	for _, m := range l.limits {
+		m.inFlight = inFlight{}
 	}
-}
-
-// merge makes o the limit of all routes of m, and drops m.
-func (l *Ledger) merge(m, o *limit) {
 	for i := range l.sent.list {
 		r := &l.sent.list[i]
-		if r.limits&m.bit == 0 {
+		if r.settled {
 			continue
 		}
-		r.limits &^= m.bit
-		if !r.settled && r.limits&o.bit == 0 {
-			o.inFlight.add(r.cost(o.name))
-			r.limits |= o.bit
+		before := r.limits
+		r.limits = l.Of(r.Request) & l.all()
+		for _, m := range l.limits {
+			if m.bit&r.limits == 0 {
+				continue
+			}
+			m.inFlight.add(r.cost(m.name))
+			if m.bit&before == 0 {
+				m.sends.add(r.at, max(r.cost(m.name), 1), m.size())
+			}
 		}
 	}
-	for route := range l.routes.limits {
-		l.routes.replace(Route{exact: route}, m.bit, o.bit)
-	}
-	l.drop(func(x *limit) bool { return x == m })
 }
 
 // drop drops the limits for which gone returns true.
@@ -256,9 +205,7 @@ func (l *Ledger) drop(gone func(*limit) bool) {
 	}
 	l.rename()
 	l.routes.drop(dropped)
-	for i := range l.sent.list {
-		l.sent.list[i].limits &^= dropped
-	}
+	l.count()
 }
 
 func (l *Ledger) rename() {

@@ -60,16 +60,6 @@ func (s *records) latest(sent time.Duration) *record {
 	return nil
 }
 
-// count returns how many of the requests are of a route.
-func (s *records) count(route Route) (n int) {
-	for i := range s.list {
-		if s.list[i].Route == route {
-			n++
-		}
-	}
-	return n
-}
-
 // overdue returns a request that has been in flight for hangTime or exceeds
 // maxRecords, or nil.
 func (s *records) overdue(now time.Duration) *record {

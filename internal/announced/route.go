@@ -37,7 +37,7 @@ func hash(h uint64, text string) uint64 {
 type Set = uint64
 
 const (
-	// maxRoutes limits how many routes, and how many areas, are kept.
+	// maxRoutes limits how many routes are kept.
 	maxRoutes = 512
 
 	// enoughResponses is how many responses of a route in a row must announce a
@@ -45,145 +45,114 @@ const (
 	enoughResponses = 100
 )
 
-// routes has the limits of each route, and what the routes of an area have in common.
-// An area is the routes with the same method and first segment, or everywhere.
+// routes has the limits of each route.
 type routes struct {
-	limits  map[uint64]routeLimits
-	areas   map[uint64]area
-	changes int // how often the result of of may have changed
+	known   map[uint64]known
+	common  map[uint64]Set // the limits of all routes of an area, or everywhere; made when needed
+	changes int            // how often the result of of may have changed
 }
 
+// An area is the routes with the same method and first segment, or everywhere.
 const everywhere = 0
 
-type area struct {
-	common Set // the limits that all of its routes announced
-	routes int // at most 2, which means several
-}
-
-// routeLimits are the limits of a route. Responses may announce the limit of
-// something else that the URL does not show, such as an operation or a user. So
-// a limit applies to a route if all of its last responses announced it.
-type routeLimits struct {
-	apply     Set
-	announced Set // by any response
-	lately    Set // by all of the last responses
-	responses int // how many those are
+// known is what is known of a route. Responses may announce the limit of something
+// else that the URL does not show, such as an operation or a user. So a limit applies
+// to a route if all of its last responses announced it.
+type known struct {
 	area      uint64
+	limits    Set // that responses announced
+	apply     Set
+	lately    Set // that all of the last responses announced
+	responses int // how many those are
 }
 
 // of returns the limits that apply to a route: those that were announced to it or,
 // if none were, those that several routes of its area, or everywhere, have in common.
 // What only other processes know applies to all routes.
 func (s *routes) of(r Route) Set {
-	if limits, ok := s.limits[r.exact]; ok && limits.announced != 0 {
-		return limits.apply
+	if k, ok := s.known[r.exact]; ok {
+		return k.apply
 	}
-	for _, key := range []uint64{r.area, everywhere} {
-		if a := s.areas[key]; a.routes > 1 {
-			return a.common
-		}
-	}
-	if len(s.limits) == 0 {
+	if len(s.known) == 0 {
 		return ^Set(0)
 	}
-	return 0
+	common, ok := s.common[r.area]
+	if !ok {
+		if common, ok = s.shared(r.area); !ok {
+			common, _ = s.shared(everywhere)
+		}
+		if s.common == nil || len(s.common) >= maxRoutes {
+			s.common = make(map[uint64]Set)
+		}
+		s.common[r.area] = common
+	}
+	return common
 }
 
-// known returns the limits that responses to a route announced.
-func (s *routes) known(r Route) Set { return s.limits[r.exact].announced }
-
-// full reports whether the limits of another route cannot be kept.
-func (s *routes) full() bool { return len(s.limits) >= maxRoutes }
-
-// count returns how many routes announced a limit.
-func (s *routes) count(limit Set) (n int) {
-	for _, r := range s.limits {
-		if r.announced&limit != 0 {
+// shared returns what the routes of an area have in common. ok is false if they are
+// not several.
+func (s *routes) shared(area uint64) (common Set, ok bool) {
+	common, n := ^Set(0), 0
+	for _, k := range s.known {
+		if area == everywhere || k.area == area {
+			common &= k.apply
 			n++
 		}
 	}
-	return n
+	if n < 2 {
+		return 0, false
+	}
+	return common, true
 }
 
-// replace makes another limit one of a route's.
-func (s *routes) replace(r Route, old, limit Set) {
-	limits, ok := s.limits[r.exact]
-	if !ok {
-		return
-	}
-	for _, set := range []*Set{&limits.apply, &limits.announced, &limits.lately} {
-		if *set&old != 0 {
-			*set = *set&^old | limit
-		}
-	}
-	s.limits[r.exact] = limits
-	s.changes++
-}
+// full reports whether no other route can be kept.
+func (s *routes) full() bool { return len(s.known) == maxRoutes }
 
 // note records which limits a response to a route announced.
-func (s *routes) note(r Route, limits Set) {
-	old, ok := s.limits[r.exact]
-	isNew := old.announced == 0 // or not kept, and perhaps counted before
-	if limits == 0 || ok && old.apply == limits && old.announced == limits && old.lately == limits {
-		return
-	}
-	if s.limits == nil {
-		s.limits, s.areas = make(map[uint64]routeLimits), make(map[uint64]area)
-	}
+func (s *routes) note(r Route, said Set) {
+	k, ok := s.known[r.exact]
 	switch {
-	case !ok && len(s.limits) < maxRoutes, ok && isNew: // its limits were dropped
-		s.limits[r.exact] = routeLimits{limits, limits, limits, 1, r.area}
-		s.changes++
-	case ok:
-		apply := old.apply
-		old.apply &= limits
-		old.announced |= limits
-		old.lately &= limits
-		if old.responses++; old.responses >= enoughResponses {
-			old.apply, old.lately, old.responses = old.lately, limits, 0
-		}
-		if s.limits[r.exact] = old; old.apply != apply {
-			s.changes++
+	case said == 0 || !ok && s.full():
+		return
+	case !ok:
+		if k = (known{r.area, said, said, said, 0}); s.known == nil {
+			s.known = make(map[uint64]known)
 		}
 	}
-	s.join(r.area, limits, isNew)
-	s.join(everywhere, limits, isNew)
+	apply := k.apply
+	k.limits, k.apply, k.lately = k.limits|said, k.apply&said, k.lately&said
+	if k.responses++; k.responses >= enoughResponses {
+		k.apply, k.lately, k.responses = k.lately, said, 0
+	}
+	if s.known[r.exact] = k; !ok || k.apply != apply {
+		s.changed()
+	}
+}
+
+// replace replaces limits of a route, if it is kept, or removes them.
+func (s *routes) replace(r Route, old, limit Set) {
+	if k, ok := s.known[r.exact]; ok {
+		for _, set := range []*Set{&k.limits, &k.apply, &k.lately} {
+			if *set&old != 0 {
+				*set = *set&^old | limit
+			}
+		}
+		if s.known[r.exact] = k; k.limits == 0 {
+			delete(s.known, r.exact)
+		}
+		s.changed()
+	}
+}
+
+func (s *routes) changed() {
+	s.changes++
+	clear(s.common)
 }
 
 // drop removes limits that are no longer kept.
 func (s *routes) drop(limits Set) {
-	s.changes++
-	for key := range s.limits {
+	s.changed()
+	for key := range s.known {
 		s.replace(Route{exact: key}, limits, 0)
-	}
-	s.regroup()
-}
-
-// regroup finds what routes have in common after their limits were replaced.
-func (s *routes) regroup() {
-	clear(s.areas)
-	for _, r := range s.limits {
-		if r.announced != 0 {
-			s.join(r.area, r.apply, true)
-			s.join(everywhere, r.apply, true)
-		}
-	}
-}
-
-// join narrows what the routes of an area have in common. isNew counts a route.
-func (s *routes) join(key uint64, limits Set, isNew bool) {
-	a, known := s.areas[key]
-	if !known && len(s.areas) > maxRoutes {
-		return
-	}
-	was := a
-	if !known {
-		a.common = limits
-	}
-	if a.common &= limits; isNew {
-		a.routes = min(a.routes+1, 2)
-	}
-	if s.areas[key] = a; a != was {
-		s.changes++
 	}
 }
