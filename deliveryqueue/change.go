@@ -18,14 +18,10 @@ type change struct {
 	// IDs again.
 	Key string `json:"key"`
 
-	// Attempt is River's count when the attempt began, which is one higher if
-	// another process has taken the job over since.
-	Attempt int `json:"attempt"`
-
-	// Began is when the attempt was taken, by the store's clock in Unix microseconds.
-	// Attempt counts down after an outcome, so the next one may have the same: this
-	// outcome was committed, and the reply was lost.
-	Began int64 `json:"began"`
+	// Taken is when the attempt was, by the store's clock in Unix microseconds. It is
+	// later if the job was taken again since, also after this outcome was committed and
+	// the reply was lost.
+	Taken int64 `json:"taken"`
 
 	State rivertype.JobState `json:"state"`
 	Final bool               `json:"final"`
@@ -43,11 +39,9 @@ const priority = 2
 
 // end returns the change of a job to a final state.
 func end(job *rivertype.JobRow, state rivertype.JobState, rec record) *change {
-	c := &change{ID: job.ID, Key: keyOf(job), Attempt: job.Attempt, State: state, Final: true, Record: rec.update(), job: job}
-	if at := job.AttemptedAt; at != nil && !at.IsZero() {
-		c.Began = job.AttemptedAt.UnixMicro()
+	return &change{
+		ID: job.ID, Key: keyOf(job), Taken: job.AttemptedAt.UnixMicro(), State: state, Final: true, Record: rec.update(), job: job,
 	}
-	return c
 }
 
 // again returns the change of a job to run again after delay.
@@ -116,13 +110,13 @@ func (s *store) settle(ctx context.Context, changes []*change) (map[int64]commit
 // The condition is a CASE because SQLite would otherwise use the index on state
 // and scan all waiting jobs, instead of finding them by ID.
 func (s *store) settleQuery() string {
-	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, key text, attempt int, began bigint, state text, final bool, delay float8,
+	rows := `jsonb_to_recordset($1::jsonb) AS o (id bigint, key text, taken bigint, state text, final bool, delay float8,
 		record jsonb)`
 	meta, state := s.metadata(), `::river_job_state`
 	merged := `metadata || o.record`
 	some := ` AND river_job.id = ANY (ARRAY(SELECT CAST(value ->> 'id' AS bigint) FROM jsonb_array_elements($1::jsonb)))` // by index in any order
 	if s.sqlite {
-		rows = `(SELECT value ->> 'id' AS id, value ->> 'key' AS key, value ->> 'attempt' AS attempt, value ->> 'began' AS began,
+		rows = `(SELECT value ->> 'id' AS id, value ->> 'key' AS key, value ->> 'taken' AS taken,
 			value ->> 'state' AS state, value ->> 'final' AS final, value ->> 'delay' AS delay,
 			value -> 'record' AS record FROM json_each($1)) AS o`
 		merged, state, some = `jsonb_patch(`+meta+`, o.record)`, ``, ``
@@ -137,7 +131,7 @@ func (s *store) settleQuery() string {
 		FROM %[6]s
 		WHERE river_job.id = o.id%[8]s AND COALESCE((%[1]s) -> 'delivery' ->> 'key', '') = o.key AND CASE WHEN o.state = 'completed'
 			THEN river_job.state IN ('running', 'available', 'scheduled', 'retryable', 'discarded')
-			ELSE river_job.state = 'running' AND river_job.attempt = o.attempt AND abs(COALESCE(%[9]s, 0) - o.began) < 1000 END
+			ELSE river_job.state = 'running' AND abs(%[9]s - o.taken) < 10 END
 		RETURNING river_job.id, river_job.state, river_job.scheduled_at, river_job.finalized_at, %[7]s`,
 		meta, state, s.after(`0`), s.after(`o.delay`), merged, rows, s.aloneUntil(), some, s.microsOf(`river_job.attempted_at`))
 }

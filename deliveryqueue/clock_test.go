@@ -140,12 +140,12 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// underWay returns the job of a delivery as a worker gets it.
-func underWay(t *testing.T, q *Queue, id int64, attempt int) *rivertype.JobRow {
+// underWay returns the job of a delivery as a worker got it that long ago.
+func underWay(t *testing.T, q *Queue, id int64, ago time.Duration) *rivertype.JobRow {
 	t.Helper()
-	at := scan[storedTime](t, q, fmt.Sprintf(`SELECT attempted_at FROM river_job WHERE id = %d`, id))
+	at := scan[storedTime](t, q, fmt.Sprintf(`SELECT attempted_at FROM river_job WHERE id = %d`, id)).Add(-ago)
 	return &rivertype.JobRow{
-		ID: id, Attempt: attempt, AttemptedAt: &at.Time, Metadata: fmt.Appendf(nil, `{"delivery": {"key": %q}}`, get(t, q, id).IdempotencyKey),
+		ID: id, AttemptedAt: &at, Metadata: fmt.Appendf(nil, `{"delivery": {"key": %q}}`, get(t, q, id).IdempotencyKey),
 	}
 }
 
@@ -161,26 +161,26 @@ func TestOutcomeThatIsTooLate(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		q := open(t, store, Config{})
-		gone := &change{ID: 1_000_000, Attempt: 2, State: rivertype.JobStateCompleted, Final: true}
+		gone := &change{ID: 1_000_000, State: rivertype.JobStateCompleted, Final: true}
 		id := enqueue(t, q, post(t, "http://endpoint.test", ""), Options{})
-		setJob(t, q, id, `state = 'running', attempt = 2`)
+		setJob(t, q, id, `state = 'running', attempted_at = `+q.store.after(`0`))
 		for _, final := range []rivertype.JobState{rivertype.JobStateDiscarded, rivertype.JobStateCompleted} {
-			another := end(underWay(t, q, id, 2), final, record{Attempts: 6})
+			another := end(underWay(t, q, id, 0), final, record{Attempts: 6})
 			another.Key = "another"
 			settle(t, q, another)
 		}
 		for _, tt := range []struct {
-			attempt int
-			want    State
-		}{{1, Running}, {2, Dead}, {2, Dead}} {
-			settle(t, q, gone, end(underWay(t, q, id, tt.attempt), rivertype.JobStateDiscarded, record{Attempts: 7}))
+			ago  time.Duration
+			want State
+		}{{time.Second, Running}, {0, Dead}, {0, Dead}} {
+			settle(t, q, gone, end(underWay(t, q, id, tt.ago), rivertype.JobStateDiscarded, record{Attempts: 7}))
 			d := get(t, q, id)
 			if d.State != tt.want || d.Attempts != map[State]int{Running: 0, Dead: 7}[tt.want] {
-				t.Errorf("after the outcome of attempt %d: %+v", tt.attempt, d)
+				t.Errorf("after the outcome of an attempt %v before: %+v", tt.ago, d)
 			}
 		}
 		// But a success counts, whichever process sent it.
-		delivered := end(underWay(t, q, id, 1), rivertype.JobStateCompleted, record{Attempts: 8})
+		delivered := end(underWay(t, q, id, time.Second), rivertype.JobStateCompleted, record{Attempts: 8})
 		for _, tt := range []struct {
 			state string
 			ended bool
@@ -193,7 +193,7 @@ func TestOutcomeThatIsTooLate(t *testing.T) {
 			if tt.ended {
 				at = q.store.after(`0`)
 			}
-			setJob(t, q, id, fmt.Sprintf(`state = '%s', attempt = 2, finalized_at = %s`, tt.state, at))
+			setJob(t, q, id, fmt.Sprintf(`state = '%s', finalized_at = %s`, tt.state, at))
 			settle(t, q, delivered)
 			if d := get(t, q, id); d.State != tt.want || d.Attempts != 8 {
 				t.Errorf("delivered while it was %s: %+v", tt.state, d)

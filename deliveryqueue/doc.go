@@ -20,6 +20,7 @@
 // Config.PollInterval, if a worker is free.
 //
 // Times are those of the store's clock: PostgreSQL's, or in SQLite the
-// machine's. The clocks of the processes may differ from it. If it is set back,
-// deliveries that wait longer than 5 seconds are late by as much.
+// machine's. The clocks of the processes may differ from it. If it is set back, deliveries
+// that wait longer than 5 seconds are late by as much. If it is set forward, attempts in
+// progress may be repeated.
 package deliveryqueue

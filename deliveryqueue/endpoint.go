@@ -156,23 +156,19 @@ func (s *store) setHealth(ctx context.Context, endpoint string, failed bool) err
 	return err
 }
 
-// disable disables the endpoint, until a probe succeeds, if every attempt has
-// failed for that long and, if it must be idle, no process has delivered anything to it
-// in the last minute. It reports whether this process disabled it, and since when the
-// attempts failed.
+// disable disables the endpoint, until a probe succeeds, if every attempt has failed for
+// that long and, if it must be idle, nothing was delivered to it lately. It reports
+// whether this process disabled it, and since when the attempts failed.
 func (s *store) disable(
 	ctx context.Context, endpoint string, failing, probe time.Duration, idle bool,
 ) (since time.Time, disabled bool, err error) {
 	var at int64
-	unless := ``
-	if idle {
-		unless = fmt.Sprintf(` AND NOT EXISTS (SELECT 1 FROM river_job WHERE state = 'completed' AND queue = '%s' AND finalized_at > %s
-			AND %s = $1)`, queueName, s.after(fmt.Sprint(-delivering.Seconds())), s.endpoint())
-	}
 	err = s.db.QueryRowContext(ctx, s.query(fmt.Sprintf(`
 		UPDATE deliveryqueue_endpoint SET disabled_at = %[1]s, alone_until = %[1]s + $3
-		WHERE endpoint = $1 AND disabled_at = 0 AND failing_since BETWEEN 1 AND %[1]s - $2%[2]s
-		RETURNING failing_since`, s.micros(), unless)), endpoint, failing.Microseconds(), probe.Microseconds()).Scan(&at)
+		WHERE endpoint = $1 AND disabled_at = 0 AND failing_since BETWEEN 1 AND %[1]s - $2 AND NOT ($4 AND EXISTS (
+			SELECT 1 FROM river_job WHERE state = 'completed' AND queue = '%[2]s' AND finalized_at > %[3]s AND %[4]s = $1))
+		RETURNING failing_since`, s.micros(), queueName, s.after(fmt.Sprint(-delivering.Seconds())), s.endpoint())),
+		endpoint, failing.Microseconds(), probe.Microseconds(), idle).Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, false, nil
 	}
@@ -255,9 +251,5 @@ func (s *store) microsOf(t string) string {
 // clockOf returns the store's clock, by its time when the job was fetched.
 func clockOf(job *rivertype.JobRow) (now func() time.Time) {
 	fetched := time.Now()
-	store := fetched
-	if job.AttemptedAt != nil {
-		store = *job.AttemptedAt
-	}
-	return func() time.Time { return store.Add(time.Since(fetched)) }
+	return func() time.Time { return job.AttemptedAt.Add(time.Since(fetched)) }
 }

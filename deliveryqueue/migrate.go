@@ -36,6 +36,7 @@ const endpointTable = `CREATE TABLE IF NOT EXISTS deliveryqueue_endpoint (
 const (
 	migrateTries = 20
 	migratePause = 100 * time.Millisecond
+	noSuchColumn = "42703" // a SQLSTATE: PostgreSQL's text depends on the language
 )
 
 // migrate creates the tables or updates them. Two processes that do so at once may
@@ -79,8 +80,6 @@ func (s *store) migrateOnce(ctx context.Context) error {
 	}
 	return s.addIndexes(ctx)
 }
-
-const noSuchColumn = "42703" // a SQLSTATE; the text depends on the language, in SQLite it does not
 
 // addIndexes creates what is missing of byIndexes and the indexes of River's table. An
 // update of River may drop these with it.

@@ -83,9 +83,9 @@ func TestOutcomeThatIsNone(t *testing.T) {
 	t.Parallel()
 	q := open(t, newSQLite(t), Config{OnOutcome: func(d Delivery) { t.Errorf("%+v", d) }})
 	id := enqueue(t, q, post(t, "http://endpoint.test", ""), Options{})
-	setJob(t, q, id, `state = 'running', attempt = 2`)
-	q.settle(t.Context(), again(underWay(t, q, id, 1), record{}, 0))
-	silent := again(underWay(t, q, id, 2), record{}, 0)
+	setJob(t, q, id, `state = 'running', attempted_at = `+q.store.after(`0`))
+	q.settle(t.Context(), again(underWay(t, q, id, time.Second), record{}, 0))
+	silent := again(underWay(t, q, id, 0), record{}, 0)
 	silent.silent = true // the wait for a turn, or the end of Run
 	q.settle(t.Context(), silent)
 	waitFor(t, q, Stats{Waiting: 1})

@@ -130,8 +130,7 @@ func (s *store) each(ctx context.Context, in *database, f func(*sql.Rows) error,
 const byIndexes = `CREATE OR REPLACE FUNCTION deliveryqueue_by_indexes(statement text, a text, b text) RETURNS SETOF record
 	LANGUAGE plpgsql SET enable_bitmapscan = off AS 'BEGIN RETURN QUERY EXECUTE statement USING a, b; END'`
 
-// byIndex is each for a statement that has the parameters a and b, and returns these
-// columns.
+// byIndex is each for a statement that has the parameters a and b.
 func (s *store) byIndex(ctx context.Context, in *database, f func(*sql.Rows) error, columns, query, a, b string) error {
 	if s.sqlite {
 		return s.each(ctx, in, f, query, a, b)

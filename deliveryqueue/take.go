@@ -145,10 +145,7 @@ func (s *store) take(ctx context.Context, of []candidate, client string) (all []
 		t := taken{job: job}
 		var at, created storedTime
 		err := rows.Scan(&job.ID, &job.EncodedArgs, &job.Metadata, &job.Attempt, &at, &created, &t.endpoint)
-		job.CreatedAt = created.Time
-		if !at.IsZero() {
-			job.AttemptedAt, job.ScheduledAt = &at.Time, at.Time
-		}
+		job.CreatedAt, job.AttemptedAt, job.ScheduledAt = created.Time, &at.Time, at.Time
 		all = append(all, t)
 		return err
 	}, `id bigint, args jsonb, metadata jsonb, attempt smallint, at timestamptz, created timestamptz, endpoint text`,
