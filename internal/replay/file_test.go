@@ -52,6 +52,30 @@ type sized struct {
 
 func (s sized) Size() int64 { return s.size }
 
+// A counted counts what is read of a file, and an upper changes it.
+type (
+	counted struct {
+		*os.File
+		n int
+	}
+	upper struct{ *os.File }
+	named struct{ *os.File }
+)
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.File.Read(p)
+	c.n += n
+	return n, err
+}
+
+func (u upper) Read(p []byte) (int, error) {
+	n, err := u.File.Read(p)
+	copy(p, bytes.ToUpper(p[:n]))
+	return n, err
+}
+
+func (named) Close() error { return nil }
+
 // A procFile has the size 0 in its directory entry, like the files in /proc.
 type procFile struct{ *strings.Reader }
 
@@ -85,6 +109,11 @@ func TestSection(t *testing.T) {
 		{name: "strings.Reader", body: strings.NewReader(data), length: 10, want: data},
 		{name: "in a NopCloser", body: io.NopCloser(bytes.NewReader([]byte(data))), length: 10, want: data},
 		{name: "file from its offset", body: file, length: -1, want: "456789"},
+		{name: "file with a Close of its own", body: named{file}, length: -1, want: "456789"},
+		{name: "the same, by a pointer", body: &named{file}, length: -1, want: "456789"},
+		{name: "file with a Read of its own", body: &counted{File: file}, length: 6, none: true},
+		{name: "the same, by value", body: upper{file}, length: 6, none: true},
+		{name: "the same, by a pointer to it", body: &upper{file}, length: 6, none: true},
 		{name: "offset after the end", body: past, length: -1, want: ""},
 		{name: "no Seek, as long as its size", body: unseekable, length: 10, want: data},
 		{name: "no Seek, shorter", body: unseekable, length: 6, none: true},
