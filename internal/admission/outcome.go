@@ -24,13 +24,15 @@ type Outcome struct {
 // Conclude updates what the requests to from share: the rate limiter, the retry
 // token bucket and the Retry-After that is in force. It releases the tokens of p.
 func (p *Permit) Conclude(from *Partition, o *Outcome) {
-	if from.Pacer != nil && !o.Canceled {
-		if o.Announced == nil {
-			from.Pacer.Update(p.SendTime, o.Throttled)
-		} else {
-			from.Pacer.Announce(p.SendTime, *o.Announced)
-			from.Pacer.Count(p.SendTime, o.Throttled)
-		}
+	switch {
+	case from.Pacer == nil:
+	case o.Canceled && p.turn != inFlight:
+	case o.Announced == nil:
+		from.Pacer.Update(p.SendTime, o.Throttled)
+		p.turn = free
+	default:
+		from.Pacer.Announce(p.SendTime, *o.Announced)
+		from.Pacer.Count(p.SendTime, o.Throttled)
 		p.turn = free
 	}
 	switch {

@@ -84,7 +84,11 @@ func (c Config) Validate() error {
 func (c Config) newLaw(start time.Time) pacing.Law {
 	meter := pacing.NewMeter(start, c.MeasureInterval, c.Smoothing)
 	if c.Scaled {
-		return pacing.NewScaled(c.limits(), meter, c.Beta)
+		law := pacing.NewScaled(c.limits(), meter, c.Beta)
+		if c.FailFast { // what comes together does not wait, so that it needs saved tokens
+			law.BurstSeconds = 1
+		}
+		return law
 	}
 	return pacing.NewCubic(c.limits(), meter, c.Beta, c.ScaleConstant)
 }

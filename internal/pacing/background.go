@@ -45,8 +45,13 @@ func (s *Scaled) learn(sent time.Duration, throttled bool) {
 }
 
 // look keeps the rate far below limit for a time that is too short for other clients
-// to take the rest.
+// to take the rest. A background that was found at a far higher limit is given up.
 func (s *Scaled) look(now time.Duration, limit float64) {
+	if s.background > 0 && limit < s.claimedAt/s.Foreign {
+		s.background, s.odds, s.fallen = 0, 0, outcomes{}
+		s.cut(now, limit)
+		return
+	}
 	s.phase, s.since, s.limit = holding, now, limit
 	s.rate = max(limit*s.HoldAt, s.limits.MinRate)
 	s.fresh, s.suspicion = outcomes{}, 0
@@ -84,6 +89,7 @@ func (s *Scaled) test(now time.Duration) {
 	case s.background == 0 && s.odds >= s.Certain:
 		s.background, s.claimed = share, share
 		limit = max(s.accepted/(1-share), limit)
+		s.claimedAt = limit
 	case s.background > 0 && s.odds < 0, s.odds <= -s.Against:
 		s.background, s.odds, s.fallen = 0, 0, outcomes{}
 	}

@@ -60,7 +60,7 @@ func TestResume(t *testing.T) {
 				update(law)
 				update(other)
 				a, _ := law.Pace()
-				if b, _ := other.Pace(); b < 0.97*a || b > 1.03*a {
+				if b, _ := other.Pace(); b < 0.95*a || b > 1.05*a {
 					t.Fatalf("%s, resumed at %v: the rate is %v, and the other one's %v", name, at, b, a)
 				}
 			}

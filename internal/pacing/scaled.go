@@ -27,7 +27,7 @@ type Scaled struct {
 	// began; outcomes of requests that were sent before do not count in it.
 	since  time.Duration
 	limit  float64  // rate that was throttled
-	rise   float64  // seconds from since until the rate is the limit again
+	rise   float64  // seconds from since until the rate is the limit again, without RiseTrips
 	alike  int      // how many limits in a row agree
 	denied int      // cuts in a row, after each of which nothing was accepted before the next
 	fresh  outcomes // of requests that were sent since then
@@ -47,6 +47,7 @@ type Scaled struct {
 
 	background float64
 	claimed    float64 // the background when it was found
+	claimedAt  float64 // the limit then
 	odds       float64 // log odds, since then, that there is a background
 }
 
@@ -111,7 +112,7 @@ func (s *Scaled) Resume(now time.Duration, rate, limit float64) {
 	s.background, s.share = 0, 0 // they were of other rates
 	s.cut(now, limit)
 	s.meter.adopt(now, rate)
-	t := s.rise // on the curve
+	t := s.whole() // on the curve
 	if above := rate/limit - 1; above < 0 {
 		t *= max(1-math.Cbrt(-above/(1-s.beta)), 0)
 	} else {
@@ -173,7 +174,7 @@ func (s *Scaled) judge(now, sent time.Duration, throttled bool) bool {
 		s.test(now)
 	case throttled && (s.suspicion >= s.enough() || s.unused()):
 		s.slowDown(now, sent)
-	case s.phase == following && s.background > 0 && now-s.since > s.ProbeAfter:
+	case s.phase == following && s.background > 0 && s.risen(now-s.ProbeAfter):
 		s.look(now, min(s.rate, s.meter.Rate()/(1-s.share)))
 	default:
 		return false
@@ -265,12 +266,13 @@ func (s *Scaled) cut(now time.Duration, limit float64) {
 	} else {
 		s.alike = 0
 	}
-	crowded := max(s.share-s.background, 0) / s.UsualShare
-	s.rise = max(s.RiseTime, min(s.Sparse/(limit*limit), s.RiseTime*crowded*crowded*crowded, s.LongestSparse))
+	s.rise = s.RiseTime
+	if crowded := s.share / s.UsualShare; s.background == 0 {
+		s.rise = max(s.rise, min(s.Sparse/(limit*limit), s.RiseTime*crowded*crowded*crowded, s.LongestSparse))
+	}
 	if s.alone() {
 		s.rise = max(s.rise, min(s.Predictable/(limit*limit), s.LongestRise))
 	}
-	s.rise += s.RiseTrips * s.trip
 	s.phase, s.since, s.limit = following, now, limit
 	s.rate = max(limit*s.beta, s.limits.MinRate)
 	s.fresh, s.suspicion = outcomes{}, 0
@@ -281,23 +283,29 @@ func (s *Scaled) cut(now time.Duration, limit float64) {
 func (s *Scaled) alone() bool { return s.alike >= s.Agreements }
 
 // risen reports whether the curve is back at the limit at a time.
-func (s *Scaled) risen(at time.Duration) bool { return (at - s.since).Seconds() >= s.rise }
+func (s *Scaled) risen(at time.Duration) bool { return (at - s.since).Seconds() >= s.whole() }
+
+// whole returns the seconds from since until the rate is the limit again. The round
+// trip is the present one: before the last cut it may have been far longer.
+func (s *Scaled) whole() float64 {
+	return max(s.rise, s.RiseTime+min(s.RiseTrips*s.trip, s.LongestSparse))
+}
 
 // curve returns the rate of the curve at a time since the last cut.
 func (s *Scaled) curve(at time.Duration) float64 {
 	t := (at - s.since).Seconds()
 	if !s.risen(at) {
-		left := 1 - t/s.rise
+		left := 1 - t/s.whole()
 		return s.limit * (1 - (1-s.beta)*left*left*left)
 	}
 	searching := s.SearchTime
-	switch {
-	case s.background > 0 && s.odds < s.Certain:
-		return s.limit
-	case s.background > 0 || s.alone():
+	if s.background > 0 && s.odds >= s.Certain || s.background == 0 && s.alone() {
 		searching = s.SearchAlone
 	}
-	steps := (t - s.rise) / searching
+	steps, steepest := (t-s.whole())/searching, math.Cbrt(2/s.Step)
+	if steps > steepest { // a cubic curve would be ever less steep in relation to the rate
+		return s.limit * 3 * math.Exp(2*(steps/steepest-1))
+	}
 	return s.limit * (1 + s.Step*steps*steps*steps)
 }
 

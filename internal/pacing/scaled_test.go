@@ -81,14 +81,15 @@ func TestScaledFindsTheLimit(t *testing.T) {
 		name  string
 		limit float64
 		trip  time.Duration
+		least float64 // accepted part of the limit
 		share float64 // of throttled requests, at most
 	}{
-		{"1/s", 1, 10 * time.Millisecond, 0.03},
-		{"2/s, responses after 5 s", 2, 5 * time.Second, 0.06},
-		{"20/s", 20, 10 * time.Millisecond, 0.02},
-		{"50/s, responses after 300 ms", 50, 300 * time.Millisecond, 0.01},
-		{"1000/s", 1000, 10 * time.Millisecond, 0.005},
-		{"10000/s", 10_000, 10 * time.Millisecond, 0.005},
+		{"1/s", 1, 10 * time.Millisecond, 0.93, 0.035},
+		{"2/s, responses after 5 s", 2, 5 * time.Second, 0.87, 0.1},
+		{"20/s", 20, 10 * time.Millisecond, 0.95, 0.02},
+		{"50/s, responses after 300 ms", 50, 300 * time.Millisecond, 0.95, 0.01},
+		{"1000/s", 1000, 10 * time.Millisecond, 0.95, 0.005},
+		{"10000/s", 10_000, 10 * time.Millisecond, 0.95, 0.005},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(tt.trip, above(tt.limit))
@@ -98,8 +99,8 @@ func TestScaledFindsTheLimit(t *testing.T) {
 			w.until(2 * length)
 			accepted := float64(w.sent-w.throttled) / length.Seconds() / tt.limit
 			share := float64(w.throttled) / float64(w.sent)
-			if accepted < 0.93 || share > tt.share {
-				t.Errorf("%.3f of the limit and %.4f throttled, want 0.93 and at most %v", accepted, share, tt.share)
+			if accepted < tt.least || share > tt.share {
+				t.Errorf("%.3f of the limit and %.4f throttled, want %v and at most %v", accepted, share, tt.least, tt.share)
 			}
 		})
 	}
@@ -127,7 +128,7 @@ func TestScaledBackground(t *testing.T) {
 			accepted += float64(w.sent-w.throttled) / 180 / tt.limit / seeds
 			throttled += float64(w.throttled) / float64(w.sent) / seeds
 		}
-		if accepted < tt.least || throttled > tt.share+0.06 {
+		if accepted < tt.least || throttled > tt.share+0.07 {
 			t.Errorf("%g/s and %.0f %% at random: %.3f of the limit is accepted, want %g; %.1f %% are throttled",
 				tt.limit, 100*tt.share, accepted, tt.least, 100*throttled)
 		}

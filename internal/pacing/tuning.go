@@ -8,8 +8,8 @@ import "time"
 type Tuning struct {
 	// Recovery after a cut.
 	RiseTime      float64 // seconds until the rate is back at the limit, at least
-	RiseTrips     float64 // round trips that are added to it
-	LongestRise   float64 // seconds, without the round trips
+	RiseTrips     float64 // round trips that are added to it, up to LongestSparse
+	LongestRise   float64 // seconds, so that a limit that rises is found within a minute
 	LongestSparse float64 // seconds: the longest recovery that a high share of throttling causes
 	Sparse        float64 // the same limit at a rate of 1/s; it falls with the square of the rate
 	Predictable   float64 // seconds of recovery at 1/s if the limit is predictable; they fall with the square of the rate
@@ -42,7 +42,8 @@ type Tuning struct {
 	// Cuts where a share is throttled at any rate, the background.
 	Excess      float64       // share of throttling above the background that cuts
 	FalseAlarm  float64       // seconds: about how often chance may cut the rate
-	ProbeAfter  time.Duration // until a look without a cut
+	ProbeAfter  time.Duration // from the return to the limit until a look without a cut
+	Foreign     float64       // a background is given up at a limit that is this many times lower than where it was found
 	MostLearned float64       // highest background, as a multiple of the share that was found first
 
 	// The search for a background.
@@ -68,7 +69,7 @@ func DefaultTuning() Tuning {
 	return Tuning{
 		RiseTime:      6,
 		RiseTrips:     12,
-		LongestRise:   60,
+		LongestRise:   45,
 		LongestSparse: 20,
 		Sparse:        200,
 		Predictable:   600,
@@ -98,7 +99,8 @@ func DefaultTuning() Tuning {
 
 		Excess:      0.1,
 		FalseAlarm:  12,
-		ProbeAfter:  15 * time.Second,
+		ProbeAfter:  9 * time.Second,
+		Foreign:     4,
 		MostLearned: 1.3,
 
 		NoLuck:         5,
