@@ -108,20 +108,22 @@ func follow(done *atomic.Int64, all int64, progress func(float64)) (stop func())
 	if progress == nil {
 		return func() {}
 	}
+	report := func() { progress(float64(done.Load()) / float64(max(all, 1))) }
 	ctx, cancel := context.WithCancel(context.Background())
 	var following sync.WaitGroup
 	following.Go(func() {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
-		for ctx.Err() == nil {
+		for {
 			select {
 			case <-ctx.Done():
+				return
 			case <-tick.C:
+				report()
 			}
-			progress(float64(done.Load()) / float64(max(all, 1)))
 		}
 	})
-	return func() { cancel(); following.Wait() }
+	return func() { cancel(); following.Wait(); report() }
 }
 
 // ends returns when the run and its drain end.
