@@ -40,8 +40,11 @@ func (m *limit) hear(a Limit, h heard) {
 	}
 	m.cost.see(a.Remaining)
 	m.spread = h.spread
-	m.asked = h.asked
 	m.most = max(m.most, a.Remaining)
+	if !a.Refills && !h.asked && !m.asked {
+		m.window.check(now, served, a.Reset, max(m.size()-a.Remaining, 0))
+	}
+	m.asked = h.asked
 	passed, begins, over := m.window.hear(now, served, a.Reset)
 	if over {
 		return
@@ -53,7 +56,7 @@ func (m *limit) hear(a Limit, h heard) {
 		m.judge(now, h.throttled && a.Remaining < m.cost.mean)
 	}
 	if h.first && !(passed && m.first.turn == early) {
-		m.adaptPause(now, sent, h.trip, a, h.throttled)
+		m.adaptPause(h.trip, a, h.throttled)
 	}
 	if h.throttled && !h.first && m.window.passed && m.others() < 1 {
 		m.refused = true
@@ -94,7 +97,30 @@ type window struct {
 	off    time.Duration // by how much end may be wrong
 	length time.Duration // the longest reset that was announced
 	passed bool          // at least one end has passed
-	moves  bool          // the end was postponed before it had passed
+
+	// See check.
+	doubtful bool          // the end does not tell when units come back
+	stands   time.Duration // since when the end has not been postponed
+	fills    [2]float64    // how many units a bucket that is full at the end gets per second: at least and at most
+}
+
+// check compares a reset with the end. The end of a window stands still until it has
+// passed, and that of a bucket is later by what was taken meanwhile. A reset that does
+// neither, such as one that is the same in each response, makes the end doubtful until
+// it has stood still for some time.
+func (w *window) check(now, served, reset time.Duration, missing float64) {
+	if reset <= 0 {
+		return
+	}
+	off := rounding(reset)
+	fills := [2]float64{missing / (reset + off).Seconds(), (missing + 1) / max(reset-off, time.Millisecond).Seconds()}
+	if rounded := min(max(w.length, reset)/5, off); w.ends && now < w.end-w.rounded() && served+reset-w.end > 5*rounded/2 {
+		w.doubtful = w.doubtful || w.fills[0] > fills[1] || w.fills[1] < fills[0]
+		w.stands = served
+	} else if served-w.stands >= 4*off {
+		w.doubtful = false
+	}
+	w.fills = fills
 }
 
 // rounded returns off, at most a fifth of the length.
@@ -121,7 +147,6 @@ func (w *window) hear(now, served, reset time.Duration) (passed, begins, over bo
 	rounded := min(w.length/5, off)
 	near := w.ends && max(end-w.end, w.end-end) <= 5*rounded/2 // both times are rounded
 	begins = passed && !near && end > w.end
-	w.moves = !begins && (w.moves || w.ends && !near && !passed && end > w.end)
 	if near && now < w.end {
 		end = min(w.end, end)
 	}

@@ -142,6 +142,25 @@ func TestStories(t *testing.T) {
 			y.throttle(y.sendAt(31*s), of100(0, time.Millisecond))
 			y.waits(50 * time.Millisecond) // and what a clock may be off
 		}},
+		{"a reset that is the same in each response", 0, func(y *story) {
+			y.hear(y.send(), of100(50, 60*s))
+			y.at(3 * s)
+			y.hear(y.send(), of100(0, 60*s))
+			y.waits(0) // the reset tells nothing
+			y.at(4 * s)
+			y.hear(y.send(), of100(0, 59*s))
+			y.at(7 * s)
+			y.hear(y.send(), of100(0, 56*s))
+			y.waits(s) // the end stands still
+		}},
+		{"the end of a bucket is later by what was taken", 0, func(y *story) {
+			y.hear(y.send(), of100(90, 6*s))
+			y.at(3 * s)
+			y.hear(y.send(), of100(50, 30*s))
+			y.at(6 * s)
+			y.hear(y.send(), of100(0, 60*s))
+			y.waits(5 * s)
+		}},
 		{"one request goes first after the end", 0, func(y *story) {
 			y.hear(y.send(), of100(0, 10*s))
 			y.at(11 * s)
@@ -193,7 +212,7 @@ func TestStories(t *testing.T) {
 				y.send()
 			}
 			y.at(s)
-			y.waits(730 * time.Millisecond) // 59 s for 34 that remain, since the last one
+			y.waits(710 * time.Millisecond) // 59 s for 34 that remain, and half a space, since the last one
 		}},
 		{"what others take is left to them", 0, func(y *story) {
 			m := &limit{quota: 100, remaining: 30, heard: 0, window: window{ends: true, end: 60 * s, length: 60 * s}}

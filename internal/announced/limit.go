@@ -52,8 +52,7 @@ type limit struct {
 	held     time.Duration // when the limit last made a request wait
 	pause    time.Duration // before a probe
 	first    first
-	refused  bool          // a probe at an end or a request in its turn was throttled: what was sent a window ago decides
-	adapted  time.Duration // when the pause was last adapted
+	refused  bool // a probe at an end or a request in its turn was throttled: what was sent a window ago decides
 }
 
 // levels has what remained at two times, more than a mean response time apart.

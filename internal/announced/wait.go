@@ -95,13 +95,13 @@ func (m *limit) uncertain(trip time.Duration) float64 {
 }
 
 // unknown reports whether it is not known when units come back, so that the limit is
-// left to the pacing: the limit contradicted itself, or it has no reset, or a window
-// that is almost over when the next request is served, and what comes back is not
-// steady. In windows of a few seconds it never is.
+// left to the pacing: the limit or its resets contradicted themselves, or it has no
+// reset, or a window that is almost over when the next request is served, and what
+// comes back is not steady. In windows of a few seconds it never is.
 func (m *limit) unknown(now, trip time.Duration) bool {
 	w := &m.window
 	short := w.ends && w.length <= 4*trip
-	return now < m.doubted || short && w.length <= longestSpace || (short || !w.ends) && !m.flow.steady()
+	return now < m.doubted || w.ends && w.doubtful || short && w.length <= longestSpace || (short || !w.ends) && !m.flow.steady()
 }
 
 // free reports whether a request that leaves room need not be spaced: much remains,
@@ -156,7 +156,7 @@ func (m *limit) pace(now, trip time.Duration, room float64) float64 {
 		others := min(-m.flow.rate*m.window.length.Seconds()/m.size(), 1)
 		left += time.Duration(max(others, 0) * float64(min(2*trip, m.window.length/8)))
 	}
-	even := room / left.Seconds()
+	even := (room + m.cost.mean/2) / left.Seconds() // the last request is sent half a space before the end
 	pace := max(m.back()+even, leastShare*even)
 	if m.window.ends && m.flow.rate > 0 && m.alone() {
 		pace = max(pace, m.sends.sustained(now, m.cycle(), room))
@@ -255,14 +255,10 @@ func (m *limit) pauseNow(trip time.Duration) time.Duration {
 	return pause
 }
 
-// adaptPause adapts the pause to the response to a probe that was sent after the last
-// adaptation. A response that confirms the limit lengthens the pause, up to the
-// reset. A response that contradicts the limit shortens it.
-func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled bool) {
-	if sent < m.adapted {
-		return
-	}
-	m.adapted = now
+// adaptPause adapts the pause to the response to a probe. A response that confirms the
+// limit lengthens the pause, up to the reset. A response that contradicts the limit
+// shortens it.
+func (m *limit) adaptPause(trip time.Duration, a Limit, throttled bool) {
 	most := maxPause
 	if a.Reset >= 0 {
 		most = max(a.Reset, maxPause, trip)
@@ -273,8 +269,6 @@ func (m *limit) adaptPause(now, sent, trip time.Duration, a Limit, throttled boo
 		m.refused = throttled
 	}
 	switch turn := m.first.turn; {
-	case turn == early && !throttled && a.Remaining < m.remaining && m.window.moves:
-		m.pause = min(4*pause, longestSpace)
 	case throttled && turn != atEnd, turn == early && a.Remaining < m.remaining:
 		m.pause = min(4*pause, most)
 	case !throttled && (turn != atEnd || a.Remaining < 1 && whole): // the probe was served nevertheless

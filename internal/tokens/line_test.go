@@ -429,10 +429,15 @@ func TestExpectedWaitAfterKnownCosts(t *testing.T) {
 func TestLimitOfAWaitForALedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAnnouncing(0, 0, false)
-		says := func(sent, reset time.Duration) { b.hear(sent, announced.Limit{Quota: 100, Reset: reset}) }
+		asks := func(sent, after time.Duration) {
+			b.Locked(func(now time.Duration) {
+				b.ledger.Announce(now, sent, announced.Answer{Limits: []announced.Limit{{Quota: 100}}, Throttled: true, RetryAfter: after})
+				b.ledger.Settle(sent, false)
+			})
+		}
 		sent, _ := b.TakeNow(1, announced.Request{})
 		time.Sleep(time.Second)
-		says(sent, 10*time.Second)
+		asks(sent, 10*time.Second)
 		wait := func(ctx context.Context, limit time.Duration) (time.Duration, error) {
 			start := time.Now()
 			_, err := b.WaitFor(ctx, 1, announced.Request{}, limit, limit > 0)
@@ -444,7 +449,7 @@ func TestLimitOfAWaitForALedger(t *testing.T) {
 		if took, err := wait(soon, 0); took != 0 || !errors.As(err, &tooLong) {
 			t.Errorf("a response would come after the deadline: %v, %v", took, err)
 		}
-		time.AfterFunc(5*time.Second, func() { says(b.Now(), 14*time.Second) })
+		time.AfterFunc(5*time.Second, func() { asks(b.Now(), 14*time.Second) })
 		took, err := wait(t.Context(), 12*time.Second)
 		if took < 12*time.Second || took > 13*time.Second || !errors.As(err, &tooLong) {
 			t.Errorf("%v, %v", took, err)
