@@ -23,12 +23,13 @@ type slot struct {
 	units float64
 }
 
-// add adds a request. A slot holds at most a sixteenth of the quota, or one request.
+// add adds a request, in any order. A slot holds at most a sixteenth of the quota, or
+// one request.
 func (s *sends) add(now time.Duration, cost, quota float64) {
 	newest := &s.slots[(s.next+slots-1)%slots]
 	if newest.units > 0 && newest.units+cost <= quota/slotsPerQuota {
 		newest.units += cost
-		newest.last = now
+		newest.last = max(newest.last, now)
 		return
 	}
 	s.slots[s.next] = slot{now, cost}
