@@ -125,12 +125,13 @@ func (b *Bucket) Locked(f func(now time.Duration)) {
 	b.serve(now)
 }
 
-// Put adds n tokens, up to the capacity. A slot cannot be put back: it is over.
+// Put adds n tokens, up to the capacity. A slot cannot be put back: it is over. While
+// nobody waits for tokens, none were taken.
 func (b *Bucket) Put(n float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.slotted:
+	case b.slotted || b.unpaced:
 		n = 0
 	case b.rate == 0 && b.waiting == 0: // no need of the clock
 		b.tokens = min(b.tokens+n, b.capacity)

@@ -179,7 +179,7 @@ func (b *Bucket) leave(w *waiter) {
 	b.advance(now)
 	select {
 	case <-w.granted:
-		if !b.slotted {
+		if !b.slotted && !b.unpaced {
 			b.tokens += w.n
 		}
 		if b.limits != nil {

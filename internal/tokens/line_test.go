@@ -595,3 +595,16 @@ func BenchmarkLongLine(b *testing.B) {
 	}
 	line.timer.Stop()
 }
+
+func TestPutWithoutPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(time.Now(), 0, 5)
+		b.SetTokens(0)
+		b.Limit(announced.New(0), false)
+		b.Take(1)
+		b.Put(1)
+		if b.Pace(); b.Take(1) {
+			t.Error("a token that was not taken was put back")
+		}
+	})
+}
