@@ -478,6 +478,26 @@ func TestStories(t *testing.T) {
 				y.Errorf("%d limits; waits of %v and %v", len(y.limits), y.wait(a), y.wait(b))
 			}
 		}},
+		{"requests in flight cost as much of a route's own limit", 0, func(y *story) {
+			a, b := Request{Route: RouteOf("GET", "/a")}, Request{Route: RouteOf("GET", "/b")}
+			for i := range 30 {
+				r := a
+				if i == 3 {
+					r = b
+				}
+				sent, _, _ := y.Take(y.now, r)
+				y.at(y.now + s/10)
+				y.hear(sent, called("x", Limit{Quota: 1000, Remaining: float64(990 - 10*i), Reset: 60*s - y.now}))
+			}
+			y.at(4 * s)
+			sent, _, _ := y.Take(y.now, b)
+			y.Take(y.now, b)
+			y.at(4*s + s/10)
+			y.hear(sent, called("x", Limit{Quota: 1000, Remaining: 980, Reset: 60*s - y.now}))
+			if m := y.limits[len(y.limits)-1]; len(y.limits) != 2 || m.cost.mean != 10 || m.sends.since(0) != 20 {
+				y.Errorf("%d limits; %v units of %v each", len(y.limits), m.sends.since(0), m.cost.mean)
+			}
+		}},
 		{"a route whose responses announce limits in turn", 0, func(y *story) {
 			a := Request{Route: RouteOf("POST", "/graphql")}
 			y.respond(a, called("all", of100(90, 20*s)), called("query", of100(0, 20*s)))

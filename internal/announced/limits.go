@@ -184,7 +184,7 @@ func (l *Ledger) count() {
 			}
 			m.inFlight.add(r.cost(m.name))
 			if m.bit&before == 0 {
-				m.sends.add(r.at, max(r.cost(m.name), 1), m.size())
+				m.sends.add(r.at, m.cost.of(r.cost(m.name)), m.size())
 			}
 		}
 	}
