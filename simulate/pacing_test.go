@@ -100,7 +100,7 @@ func TestPacing(t *testing.T) {
 		{name: "100, 20, then 200/s", length: 240, events: steps,
 			throttle: limitedTo(100), goodput: 0.93, p99: 3300 * time.Millisecond, begun: 10},
 		{name: "2/s, 5 s away", length: 900, throttle: limitedTo(2), network: 5, seeds: 4,
-			goodput: 0.9, throttled: 0.05, failed: 0.05, begun: 90},
+			goodput: 0.87, throttled: 0.12, failed: 0.05, begun: 90},
 		{name: "500/s, 8 % at random", length: 120, throttle: scenario.Throttle{Rate: 500, Burst: 50, Share: 0.08},
 			seeds: 8, goodput: 0.83, throttled: 0.12, failed: 0.01},
 		{name: "80/s, 5 % at random", length: 180, throttle: scenario.Throttle{Rate: 80, Burst: 8, Share: 0.05},
