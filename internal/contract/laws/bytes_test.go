@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"example.com/awsretry"
@@ -156,6 +157,12 @@ type received struct {
 	whole bool // the request was complete
 }
 
+// settle waits until the server has received what it gets.
+func settle() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
 func lawOfBytes(t *testing.T, r *rand.Rand) {
 	s := worlds.Pick(r, senders...)
 	size := worlds.Pick(r, 1, 10, 1000, 16<<10, 64<<10-1, 64<<10, 64<<10+1, 100_000, 300_000)
@@ -216,7 +223,7 @@ func lawOfBytes(t *testing.T, r *rand.Rand) {
 		resp.Body.Close()
 	}
 	alone.Base.CloseIdleConnections()
-	time.Sleep(time.Second) // until the server has received what it gets
+	settle()
 	if len(bare) == 0 {
 		t.Skip("net/http sent nothing")
 	}
@@ -239,7 +246,7 @@ func lawOfBytes(t *testing.T, r *rand.Rand) {
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 	}
-	time.Sleep(time.Second)
+	settle()
 	describe := func() string {
 		var sizes []string
 		for _, a := range got {
