@@ -12,7 +12,7 @@ type Outcome struct {
 	First     bool // the attempt is the first one of its call
 	Success   bool
 	Throttled bool
-	Canceled  bool // by its caller, so that it shows nothing of the service
+	Canceled  bool // by its caller: it counts only as sent, if it took a send token
 	Continues bool // its response continues a body, which releases the tokens
 
 	Increment          int           // of the retry tokens, for a success at the first attempt
