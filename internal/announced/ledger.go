@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"example.com/awsretry/internal/limitheaders"
+	"example.com/awsretry/internal/remaining"
 )
 
 // A Limit is one of a service's limits, as announced by one response.
@@ -131,24 +132,24 @@ func (l *Ledger) Routing(now time.Duration) int {
 func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Set, wait time.Duration) {
 	l.forget(now)
 	limits := l.Of(r) & l.all()
-	var turns [maxLimits]turn
+	var turns [maxLimits]remaining.Turn
 	for i, m := range l.limits {
 		if m.bit&limits == 0 {
 			continue
 		}
 		var d time.Duration
-		if d, turns[i] = m.wait(now, l.trip, 0, r.cost(m.name)); d > 0 {
-			m.held = now
+		if d, turns[i] = m.Wait(now, l.trip, 0, r.cost(m.name)); d > 0 {
+			m.Held = now
 			held |= m.bit
 			wait = max(wait, d)
 		}
 	}
 	if held != 0 {
 		for i, m := range l.limits {
-			if m.bit&limits&^held == 0 || turns[i] != inTurn {
+			if m.bit&limits&^held == 0 || turns[i] != remaining.InTurn {
 				continue
 			}
-			if after, _ := m.wait(now, l.trip, m.cost.mean, r.cost(m.name)); after > wait {
+			if after, _ := m.Wait(now, l.trip, m.Cost(0), r.cost(m.name)); after > wait {
 				held |= m.bit
 			}
 		}
@@ -157,8 +158,8 @@ func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Se
 	rec := record{Request: r, limits: limits}
 	for i, m := range l.limits {
 		if m.bit&limits != 0 {
-			m.take(now, l.trip, l.sent.last+1, r.cost(m.name), turns[i])
-			rec.first = rec.first || turns[i] != inTurn
+			m.Take(now, l.trip, l.sent.last+1, r.cost(m.name), turns[i])
+			rec.first = rec.first || turns[i] != remaining.InTurn
 		}
 	}
 	return l.sent.add(now, rec), 0, 0
@@ -179,7 +180,7 @@ func (l *Ledger) Wait(now time.Duration, ahead []*Line, limits Set, r Request) (
 				units += q.costOf(m)
 			}
 		}
-		wait, _ := m.wait(now, l.trip, units, r.cost(m.name))
+		wait, _ := m.Wait(now, l.trip, units, r.cost(m.name))
 		longest = max(longest, wait)
 	}
 	return longest
@@ -222,7 +223,7 @@ func (l *Ledger) settle(r *record, used bool) {
 			said := m.heardFrom == r.number
 			// If the response announces limits, those that are missing do not apply.
 			counted := used && (said || r.said == 0)
-			m.settle(r.number, r.cost(m.name), counted, said)
+			m.Settle(r.number, r.cost(m.name), counted, said)
 		}
 	}
 	r.settled, r.Costs = true, nil
@@ -240,16 +241,16 @@ type Answer struct {
 // Announce updates the limits with a response that came at now to the request that
 // was sent at sent. A RetryAfter replaces the reset of a limit with too little left.
 func (l *Ledger) Announce(now, sent time.Duration, answer Answer) {
-	h := heard{
-		at: now, sent: sent, requests: l.sent.last,
-		throttled: answer.Throttled, free: answer.Throttled || answer.Free, retryAfter: answer.RetryAfter,
-	}
+	h := heard{retryAfter: answer.RetryAfter, Response: remaining.Response{
+		At: now, Sent: sent, Requests: l.sent.last,
+		Throttled: answer.Throttled, Free: answer.Throttled || answer.Free,
+	}}
 	r := l.sent.find(sent)
 	if r != nil {
-		h.number, h.first, h.request = r.number, r.first, r.Request
+		h.Number, h.Probe, h.request = r.number, r.first, r.Request
 		l.noteTrip(now - sent)
 	}
-	h.trip, h.spread = l.trip, 4*l.deviation
+	h.Trip, h.Spread = l.trip, 4*l.deviation
 	if l.keep && len(answer.Limits) > 0 && sent >= l.lastSent {
 		l.last = append(l.last[:0], answer.Limits...)
 		l.lastSent, l.lastHeard, l.throttled = sent, now, answer.Throttled
@@ -281,11 +282,11 @@ func (l *Ledger) Said() (limits []Limit, throttled bool, sent, heard time.Durati
 // update costs, the flow or routes: only the process that gets all responses can
 // measure them.
 func (l *Ledger) Hear(now, sent, came time.Duration, limits []Limit, throttled bool) {
-	came = min(max(came, now-longestReset), now)
-	sent = min(max(sent, came-longestReset), came)
+	came = min(max(came, now-limitheaders.LongestReset), now)
+	sent = min(max(sent, came-limitheaders.LongestReset), came)
 	for _, a := range limits {
-		if m := l.find(a, l.all()); m == nil || sent > m.asOf && came > m.heard {
-			l.learn(now, a, heard{at: came, sent: sent, trip: l.trip, throttled: throttled})
+		if m := l.find(a, l.all()); m == nil || sent > m.AsOf && came > m.Heard {
+			l.learn(now, a, heard{Response: remaining.Response{At: came, Sent: sent, Trip: l.trip, Throttled: throttled}})
 		}
 	}
 	l.count()
@@ -296,9 +297,9 @@ func (l *Ledger) State(now time.Duration) []Limit {
 	l.forget(now)
 	var all []Limit
 	for _, m := range l.limits {
-		a := Limit{Name: m.name, Quota: m.quota, Remaining: max(m.left(now), 0), Reset: -1, Refills: m.flow.rate > 0}
-		if m.window.ends {
-			a.Reset = max(m.window.end-now, 0)
+		a := Limit{Name: m.name, Quota: m.Quota, Remaining: max(m.Left(now), 0), Reset: -1, Refills: m.Rate() > 0}
+		if m.Window.Ends {
+			a.Reset = max(m.Window.End-now, 0)
 		}
 		all = append(all, a)
 	}
@@ -307,5 +308,5 @@ func (l *Ledger) State(now time.Duration) []Limit {
 
 // Limits reports whether a limit makes requests wait, or spaces them.
 func (l *Ledger) Limits(now time.Duration) bool {
-	return slices.ContainsFunc(l.limits, func(m *limit) bool { return !m.free(now, m.room(now)) })
+	return slices.ContainsFunc(l.limits, func(m *limit) bool { return m.Spaces(now) })
 }

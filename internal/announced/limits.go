@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"example.com/awsretry/internal/remaining"
 )
 
 // dropSilent drops the limits that apply to a request but that its response no longer
@@ -14,8 +16,11 @@ import (
 func (l *Ledger) dropSilent(now, sent time.Duration, r *record, said Set, served bool) {
 	l.drop(func(m *limit) bool {
 		silent := said&m.bit == 0 && (r == nil || (l.Of(r.Request)|l.routes.known[r.Route.exact].limits)&m.bit != 0)
-		over := sent >= m.until() && now >= m.until()
-		return silent && (over || served && r != nil && m.first.number == r.number)
+		end := m.Heard + m.Length()
+		if m.Window.Ends {
+			end = m.Window.End
+		}
+		return silent && (min(sent, now) >= end || served && r != nil && m.Probe() == r.number)
 	})
 }
 
@@ -46,8 +51,8 @@ func (l *Ledger) learn(now time.Duration, a Limit, h heard) Set {
 			return 0
 		}
 	}
-	if h.retryAfter > 0 && (a.Remaining < 1 || h.throttled && a.Remaining < m.cost.of(h.request.cost(a.Name))) {
-		a.Reset, a.Refills, h.asked = h.retryAfter, false, true
+	if h.retryAfter > 0 && (a.Remaining < 1 || h.Throttled && a.Remaining < m.Cost(h.request.cost(a.Name))) {
+		a.Reset, a.Refills, h.Asked = h.retryAfter, false, true
 	}
 	m.hear(a, h)
 	return m.bit
@@ -59,13 +64,13 @@ func (l *Ledger) learn(now time.Duration, a Limit, h heard) Set {
 // a response to another route left it, the route gets a limit of its own. If a response
 // to the route itself did, the limit contradicts itself.
 func (l *Ledger) limitOf(a Limit, h heard) *limit {
-	if h.number == 0 {
+	if h.Number == 0 {
 		return l.find(a, l.all())
 	}
 	known := l.routes.known[h.request.Route.exact].limits
 	m := l.find(a, known)
 	if m == nil && a.Name == "" && a.Quota > 0 { // its quota may have changed
-		if m = l.find(Limit{}, known); m != nil && m.heardFrom == h.number {
+		if m = l.find(Limit{}, known); m != nil && m.heardFrom == h.Number {
 			m = nil
 		}
 	}
@@ -74,57 +79,21 @@ func (l *Ledger) limitOf(a Limit, h heard) *limit {
 		if m = l.find(a, l.all()&^known); m != nil && m.exceeded(a, h) && !l.routes.full() {
 			return nil
 		}
-	case !m.exceeded(a, h) && !m.overdrawn(h.at):
+	case !m.exceeded(a, h) && !m.overdrawn(h.At):
 	case m.heardRoute == h.request.Route:
 		for _, o := range l.limits { // the service says the same of them
 			if o.matches(a) {
-				o.contradict(h.at)
+				o.Contradict(h.At)
 			}
 		}
 	default:
 		old := m
-		if m = l.add(h.at, a); m != nil {
-			m.cost = old.cost
+		if m = l.add(h.At, a); m != nil {
+			m.CopyCost(&old.Limit)
 			l.routes.replace(h.request.Route, old.bit, m.bit)
 		}
 	}
 	return m
-}
-
-// exceeded reports whether more remains than the limit can have, as of the last
-// responses that came before the request was sent. What this process took one window
-// ago may be back.
-func (m *limit) exceeded(a Limit, h heard) bool {
-	most, at, ok := m.levels.before(h.sent)
-	w := &m.window
-	if m.heardRoute != h.request.Route && w.passed && w.length < 3*w.off { // too short to compare
-		return true
-	}
-	if !ok || !w.ends || h.at >= w.end-w.off-h.trip {
-		return false
-	}
-	if m.heardRoute == h.request.Route {
-		most += 4 * m.size() / w.length.Seconds() * (h.at - at).Seconds()
-		most += m.sends.since(at-h.trip-w.length) - m.sends.since(h.at-w.length)
-	} else { // to take two routes' limit for two does less harm
-		most += m.flow.rate * (h.at - at).Seconds()
-	}
-	left := a.Remaining
-	if !h.free {
-		left += m.cost.mean
-	}
-	return left > most+m.size()/16
-}
-
-// overdrawn reports whether more was served in a window than the limit can have.
-func (m *limit) overdrawn(now time.Duration) bool {
-	served := m.sends.since(now-m.window.length) - m.inFlight.units(m.cost.mean)
-	return m.window.ends && served > 2.25*m.size()+m.cost.mean
-}
-
-// matches reports whether m has the name of a and, without a name, the quota.
-func (m *limit) matches(a Limit) bool {
-	return m.name == a.Name && (a.Name != "" || a.Quota == 0 || m.quota == 0 || m.quota == a.Quota)
 }
 
 // find returns the limit of a set that a may announce, or nil. A limit without
@@ -146,14 +115,13 @@ func (l *Ledger) add(now time.Duration, a Limit) *limit {
 		return nil
 	}
 	if len(l.limits) == maxLimits {
-		oldest := slices.MinFunc(l.limits, func(a, b *limit) int { return cmp.Compare(a.heard, b.heard) })
-		if oldest.heard == now { // in the same response
+		oldest := slices.MinFunc(l.limits, func(a, b *limit) int { return cmp.Compare(a.Heard, b.Heard) })
+		if oldest.Heard == now { // in the same response
 			return nil
 		}
 		l.drop(func(m *limit) bool { return m == oldest })
 	}
-	m := &limit{name: strings.Clone(a.Name), reserve: l.reserve, cost: newCost(), held: -never, heard: -1}
-	m.begun, m.quota, m.most = now, a.Quota, a.Remaining
+	m := &limit{Limit: remaining.New(now, a, l.reserve), name: strings.Clone(a.Name)}
 	m.bit = ^l.all() & -^l.all() // the lowest that is free
 	l.limits = append(l.limits, m)
 	l.routes.changes++
@@ -169,7 +137,7 @@ func (l *Ledger) count() {
 	}
 	l.counted = l.routes.changes
 	for _, m := range l.limits {
-		m.inFlight = inFlight{}
+		m.InFlight = remaining.Costs{}
 	}
 	for i := range l.sent.list {
 		r := &l.sent.list[i]
@@ -182,9 +150,9 @@ func (l *Ledger) count() {
 			if m.bit&r.limits == 0 {
 				continue
 			}
-			m.inFlight.add(r.cost(m.name))
+			m.InFlight.Add(1, r.cost(m.name))
 			if m.bit&before == 0 {
-				m.sends.add(r.at, m.cost.of(r.cost(m.name)), m.size())
+				m.AddSent(r.at, r.cost(m.name))
 			}
 		}
 	}

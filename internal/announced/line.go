@@ -1,44 +1,41 @@
 package announced
 
+import "example.com/awsretry/internal/remaining"
+
 // A Line is requests that wait for the same limits.
 type Line struct {
 	Limits Set // that the requests need
 	Held   Set // the limits that held the first one back; 0 until it was refused
 
 	requests int
-	known    map[string]inFlight // the known costs, by the name of the limit
+	known    map[string]remaining.Costs // of those with a known cost, by the name of the limit
 }
 
 // Add adds a request.
-func (q *Line) Add(r Request) {
-	q.requests++
-	q.count(r, (*inFlight).add)
-}
+func (q *Line) Add(r Request) { q.add(1, r) }
 
 // Remove removes a request that was added.
-func (q *Line) Remove(r Request) {
-	q.requests--
-	q.count(r, (*inFlight).remove)
-}
+func (q *Line) Remove(r Request) { q.add(-1, r) }
 
-func (q *Line) count(r Request, change func(*inFlight, float64)) {
+func (q *Line) add(n int, r Request) {
+	q.requests += n
 	for name := range r.Costs {
 		cost := r.cost(name)
 		if cost == 0 {
 			continue
 		}
 		if q.known == nil {
-			q.known = make(map[string]inFlight)
+			q.known = make(map[string]remaining.Costs)
 		}
 		known := q.known[name]
-		change(&known, cost)
+		known.Add(n, cost)
 		q.known[name] = known
 	}
 }
 
 // costOf returns what the requests cost of a limit.
 func (q *Line) costOf(m *limit) float64 {
-	known := q.known[m.name]
-	known.learned = q.requests - known.priced
-	return known.units(m.cost.mean)
+	costs := q.known[m.name]
+	costs.Requests = q.requests
+	return costs.Units(m.Cost(0))
 }

@@ -11,8 +11,9 @@ type unit struct {
 }
 
 // measure compares the reset of a response that was served at served with an earlier
-// one, and reports whether the unit is milliseconds.
+// one, and reports whether the unit changed.
 func (u *unit) measure(served, reset time.Duration) bool {
+	before := u.milliseconds
 	fell, since := u.reset-reset, served-u.at
 	if restart := reset < 0 || fell < 0 || since < 0 || since > time.Minute; restart || since >= time.Second {
 		if !restart {
@@ -20,7 +21,7 @@ func (u *unit) measure(served, reset time.Duration) bool {
 		}
 		u.reset, u.at = reset, served
 	}
-	return u.milliseconds
+	return u.milliseconds != before
 }
 
 // of converts a reset that was parsed as seconds.

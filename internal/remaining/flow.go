@@ -1,6 +1,10 @@
-package announced
+package remaining
 
-import "time"
+import (
+	"time"
+
+	"example.com/awsretry/internal/limitheaders"
+)
 
 const (
 	// fewest is the minimum number of requests, or of units, in a measurement of the
@@ -92,12 +96,12 @@ func (f *flow) lose(number int) {
 }
 
 // hear updates the flow of m with a response.
-func (f *flow) hear(m *limit, p point, a Limit, h heard) {
-	if !m.window.ends && a.Remaining+m.cost.mean > 2*ampleShare*m.size() {
+func (f *flow) hear(m *Limit, p point, a limitheaders.Limit, r Response) {
+	if !m.Window.Ends && a.Remaining+m.cost.mean > 2*ampleShare*m.Size() {
 		f.rate, f.has, f.from = 0, false, point{} // what came back may have been more than there was room for
 	}
-	length := m.length()
-	most := 4 * m.size() / max(length, time.Second).Seconds()
+	length := m.Length()
+	most := 4 * m.Size() / max(length, time.Second).Seconds()
 	if missing := a.Quota - a.Remaining; a.Refills && missing > 0 && a.Reset > 0 {
 		most = missing / a.Reset.Seconds()
 		if !f.has {
@@ -108,7 +112,7 @@ func (f *flow) hear(m *limit, p point, a Limit, h heard) {
 		return
 	}
 	p.used, p.known = f.mark.used, f.mark.known
-	if h.free {
+	if r.Free {
 		p.used.add(p.known, -1)
 	}
 	from := f.from
@@ -127,7 +131,7 @@ func (f *flow) hear(m *limit, p point, a Limit, h heard) {
 	f.time += p.at - from.at
 	f.requests += p.number - from.number
 	enough := f.requests >= fewest || max(f.sum, -f.sum) >= fewest*m.cost.mean
-	if !enough || f.time < max(min(length/16, 5*time.Second), 2*h.trip) {
+	if !enough || f.time < max(min(length/16, 5*time.Second), 2*r.Trip) {
 		return
 	}
 	rate := max(min(f.sum/f.time.Seconds(), most), 0)

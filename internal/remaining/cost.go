@@ -1,4 +1,4 @@
-package announced
+package remaining
 
 import (
 	"math"

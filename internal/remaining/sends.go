@@ -1,4 +1,4 @@
-package announced
+package remaining
 
 import (
 	"math"
@@ -59,16 +59,14 @@ func (s *sends) since(t time.Duration) (units float64) {
 // were sent.
 func (s *sends) clear(t time.Duration, most float64) time.Duration {
 	begin, units := t, s.since(t)
-	for k := range slots {
-		if units <= most+slack*max(most, 1) {
-			return t
+	most += slack * max(most, 1)
+	for k := 0; units > most; k++ {
+		if k == slots {
+			return never
 		}
 		if oldest := &s.slots[(s.next+k)%slots]; oldest.units > 0 && oldest.last > begin {
 			t, units = oldest.last, units-oldest.units
 		}
-	}
-	if units > most+slack*max(most, 1) {
-		return never
 	}
 	return t
 }

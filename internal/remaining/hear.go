@@ -1,0 +1,160 @@
+package remaining
+
+import (
+	"time"
+
+	"example.com/awsretry/internal/limitheaders"
+)
+
+// A Response is what Hear needs to know of the response that announces a limit.
+type Response struct {
+	At, Sent  time.Duration // when the response came, and when its request was sent
+	Number    int           // of the request; 0 means that another process sent it
+	Probe     bool          // the request was one, for this limit or another
+	Throttled bool
+	Free      bool          // the service did not count the request
+	Asked     bool          // the reset is a Retry-After
+	Rescaled  bool          // earlier resets were in another unit
+	Trip      time.Duration // the mean response time
+	Spread    time.Duration // by how much response times differ
+	Requests  int           // the number of requests that this process has sent
+}
+
+// Hear updates m with an announcement, whose reset is negative if there is none. It
+// ignores an announcement of a window that is over, and returns false.
+func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
+	now := r.At
+	served := r.Sent + (now-r.Sent)/2 // an estimate
+	if r.Rescaled {
+		m.Window.Length = 0
+	}
+	if a.Quota > 0 {
+		m.Quota = a.Quota
+	}
+	m.cost.see(a.Remaining)
+	m.spread = r.Spread
+	m.most = max(m.most, a.Remaining)
+	if !a.Refills && !r.Asked && !m.asked {
+		m.Window.check(now, served, a.Reset, max(m.Size()-a.Remaining, 0))
+	}
+	m.asked = r.Asked
+	passed, begins, over := m.Window.hear(now, served, a.Reset)
+	if over {
+		return false
+	}
+	if begins || m.Heard < 0 {
+		m.start, m.own = a.Remaining+m.cost.mean, 0
+		m.levels = [2]level{}
+	}
+	if r.Number > 0 && !r.Probe && r.Sent > m.begun && !m.unknown(now, r.Trip) && m.crowd() == 0 {
+		m.judge(now, r.Throttled && a.Remaining < m.cost.mean)
+	}
+	if r.Probe && !(passed && m.first.turn == early) {
+		m.adaptPause(r.Trip, a, r.Throttled)
+	}
+	if r.Throttled && !r.Probe && m.Window.Passed && m.mine() {
+		m.refused = true
+	}
+
+	// After an unexpected change, probe again soon.
+	rise := a.Remaining - m.estimate(now, 0)
+	if up, down := max(m.Size()/8, 2*m.cost.mean), m.Size()/2+m.InFlight.Units(m.cost.mean); m.Heard >= 0 &&
+		(rise > up && !passed || -rise > down) {
+		m.pause = min(m.pauseNow(r.Trip), max(firstPause, r.Trip))
+	}
+
+	// Responses come out of order, so a higher value counts only if it is newer.
+	if m.Heard < 0 || begins || r.Sent >= m.AsOf || rise < 0 {
+		m.cost.guess(min((min(m.most, m.Size())-a.Remaining)/float64(max(r.Requests, 1)), a.Remaining/2), r.Requests)
+		if a.Remaining < 1 && (m.Heard < 0 || m.remaining >= 1 || begins) {
+			m.first.at = now
+		}
+		m.remaining, m.AsOf = a.Remaining, now
+		if m.levels[0].at == 0 || now-m.levels[0].at >= r.Trip {
+			m.levels = [2]level{{now, a.Remaining}, m.levels[0]}
+		}
+	}
+
+	p := point{number: r.Number, at: served, end: never, remaining: a.Remaining}
+	if m.Window.Ends {
+		p.end = served + a.Reset - m.Window.rounded()
+	}
+	m.flow.hear(m, p, a, r)
+	if !r.Free {
+		m.cost.hear(r.Number, a.Remaining)
+	}
+	m.Heard = now
+	return true
+}
+
+// A Window is the time up to a reset.
+type Window struct {
+	Ends   bool          // a reset was announced
+	End    time.Duration // when the quota is whole again
+	Off    time.Duration // by how much End may be wrong
+	Length time.Duration // the longest reset that was announced
+	Passed bool          // at least one end has passed
+
+	// See check.
+	doubtful bool          // the end does not tell when units come back
+	stands   time.Duration // since when the end has not been postponed
+	fills    [2]float64    // how many units a bucket that is full at the end gets per second: at least and at most
+}
+
+// check compares a reset with the end. The end of a window stands still until it has
+// passed, and that of a bucket is later by what was taken meanwhile. A reset that does
+// neither, such as one that is the same in each response, makes the end doubtful until
+// it has stood still for some time.
+func (w *Window) check(now, served, reset time.Duration, missing float64) {
+	if reset <= 0 {
+		return
+	}
+	off := rounding(reset)
+	fills := [2]float64{missing / (reset + off).Seconds(), (missing + 1) / max(reset-off, time.Millisecond).Seconds()}
+	if rounded := min(max(w.Length, reset)/5, off); w.Ends && now < w.End-w.rounded() && served+reset-w.End > 5*rounded/2 {
+		w.doubtful = w.doubtful || w.fills[0] > fills[1] || w.fills[1] < fills[0]
+		w.stands = served
+	} else if served-w.stands >= 4*off {
+		w.doubtful = false
+	}
+	w.fills = fills
+}
+
+// rounded returns off, at most a fifth of the length.
+func (w *Window) rounded() time.Duration { return min(w.Length/5, w.Off) }
+
+// hear updates w with a reset. passed reports whether the previous end has passed,
+// begins whether the response is the first in a new window, and over whether it
+// belongs to a window that is over.
+func (w *Window) hear(now, served, reset time.Duration) (passed, begins, over bool) {
+	passed = w.Ends && now >= w.End-w.rounded()
+	if reset < 0 {
+		w.Ends = false
+		return passed, false, false
+	}
+	off := rounding(reset)
+	if reset == 0 { // less than a second
+		reset = off / 2
+	}
+	end := served + reset
+	if w.Ends && end < w.End && end+min(w.Length/5, off) < now {
+		return passed, false, true
+	}
+	w.Length, w.Passed = max(w.Length, reset, off), w.Passed || passed
+	rounded := min(w.Length/5, off)
+	near := w.Ends && max(end-w.End, w.End-end) <= 5*rounded/2 // both times are rounded
+	begins = passed && !near && end > w.End
+	if near && now < w.End {
+		end = min(w.End, end)
+	}
+	w.Ends, w.End, w.Off = true, end, off
+	return passed, begins, false
+}
+
+// rounding returns by how much a reset may have been rounded.
+func rounding(reset time.Duration) time.Duration {
+	if reset%time.Second != 0 {
+		return 50 * time.Millisecond
+	}
+	return time.Second
+}

@@ -1,0 +1,224 @@
+// Package remaining tracks what remains of one announced limit, and decides when the
+// next request may take from it. Package announced has the rules.
+package remaining
+
+import (
+	"math"
+	"time"
+
+	"example.com/awsretry/internal/limitheaders"
+)
+
+const (
+	// slack is the fraction of a quota that compensates for rounding.
+	slack = 1e-9
+
+	// mostSurprises is the share of about the last fewRequests requests in their turn
+	// that a limit may refuse before it is left to the pacing.
+	mostSurprises = .15
+	fewRequests   = 16
+
+	// unknownLength is the assumed length of a limit without a reset.
+	unknownLength = 15 * time.Second
+
+	// never is a time that never comes. Adding to it does not overflow.
+	never time.Duration = math.MaxInt64 / 4
+)
+
+// A Limit is the state of one announced limit and of this process's use of it. All
+// times are on one clock.
+type Limit struct {
+	Quota    float64       // as announced, or 0
+	Heard    time.Duration // when the limit was last announced
+	AsOf     time.Duration // when the last response that counts came
+	Held     time.Duration // when the limit last made a request wait, as the caller sets it
+	Window   Window
+	InFlight Costs // of the requests without a response
+
+	reserve    float64       // the fraction of the quota that is left to other clients
+	most       float64       // the most that remained
+	remaining  float64       // as of AsOf, less later requests whose responses did not announce it
+	levels     [2]level      // more than a mean response time apart
+	start, own float64       // what remained when the window began, and what this process used since
+	begun      time.Duration // when the limit was first announced
+	spread     time.Duration // by how much response times differ
+	surprises  float64       // the share of the last requests that were refused in their turn
+	doubts     int           // how often the limit contradicted itself
+	doubted    time.Duration // until when the limit holds nothing back, because it contradicted itself
+	asked      bool          // the end is that of a Retry-After
+
+	flow     flow
+	cost     cost
+	sends    sends
+	lastTake time.Duration
+	pause    time.Duration // before a probe
+	first    first
+	refused  bool // a probe at an end or a request in its turn was throttled: what was sent a window ago decides
+}
+
+// New returns the limit that a announces for the first time at now. It leaves
+// a fraction of the quota, the reserve, to other clients. Hear has to follow.
+func New(now time.Duration, a limitheaders.Limit, reserve float64) Limit {
+	return Limit{
+		Quota: a.Quota, Heard: -1, Held: -never,
+		reserve: reserve, most: a.Remaining, begun: now, cost: cost{mean: 1},
+	}
+}
+
+// A level is what remained at a time.
+type level struct {
+	at        time.Duration
+	remaining float64
+}
+
+// Level returns what remained at t, or at a time before. ok is false if that is not
+// known.
+func (m *Limit) Level(t time.Duration) (remaining float64, at time.Duration, ok bool) {
+	for _, level := range m.levels {
+		if level.at <= t && level.at > 0 {
+			return level.remaining, level.at, true
+		}
+	}
+	return 0, 0, false
+}
+
+// Costs is the total cost of some requests.
+type Costs struct {
+	Requests int
+	priced   int     // the number of requests with a known cost
+	known    float64 // the sum of the known costs
+}
+
+// Add adds n requests, or removes -n. known is the cost of each, or 0 if it is learned.
+func (c *Costs) Add(n int, known float64) {
+	if c.Requests += n; known > 0 {
+		c.priced += n
+		if c.known = max(c.known+float64(n)*known, 0); c.priced == 0 {
+			c.known = 0 // drops rounding errors
+		}
+	}
+}
+
+// Units returns the total. mean is the cost of each request whose cost is learned.
+func (c *Costs) Units(mean float64) float64 {
+	return c.known + float64(c.Requests-c.priced)*mean
+}
+
+// Size returns the quota, or the most that remained.
+func (m *Limit) Size() float64 {
+	if m.Quota > 0 {
+		return m.Quota
+	}
+	return max(m.most, 1)
+}
+
+// usable returns the part of the size that is not left to other clients.
+func (m *Limit) usable() float64 { return (1 - m.reserve) * m.Size() }
+
+// Length returns the length of the window, or 15 s if there is no reset.
+func (m *Limit) Length() time.Duration {
+	if !m.Window.Ends {
+		return unknownLength
+	}
+	return m.Window.Length
+}
+
+// Rate returns how many units come back per second without a reset.
+func (m *Limit) Rate() float64 { return m.flow.rate }
+
+// estimate returns what remains at now, with the units that have come back, minus
+// less.
+func (m *Limit) estimate(now time.Duration, less float64) float64 {
+	back := m.back() * max(now-m.AsOf, 0).Seconds()
+	return min(m.remaining+back-less, max(m.Size(), m.remaining))
+}
+
+// Left returns what remains at now after the requests in flight. It is negative if
+// they cost more than remains.
+func (m *Limit) Left(now time.Duration) float64 {
+	return m.estimate(now, m.InFlight.Units(m.cost.mean))
+}
+
+// room returns how much this process may still use.
+func (m *Limit) room(now time.Duration) float64 {
+	return m.Left(now) + (slack-m.reserve)*m.Size() - m.cost.rounding()/2
+}
+
+// Cost returns the cost of a request: known, or the mean if known is 0.
+func (m *Limit) Cost(known float64) float64 { return m.cost.of(known) }
+
+// CopyCost copies the cost that was learned of another limit.
+func (m *Limit) CopyCost(other *Limit) { m.cost = other.cost }
+
+// Take records a request that is sent. trip is the mean response time.
+func (m *Limit) Take(now, trip time.Duration, number int, known float64, turn Turn) {
+	m.AddSent(now, known)
+	m.flow.take(number, known, now-m.lastTake < trip/closeShare)
+	m.cost.take(number, known)
+	m.InFlight.Add(1, known)
+	m.lastTake = now
+	if turn != InTurn {
+		m.first = first{number, now, turn}
+	}
+}
+
+// Settle ends a request in flight. counted reports whether the service may have
+// counted it, and said whether its response announced the limit.
+func (m *Limit) Settle(number int, known float64, counted, said bool) {
+	c := m.cost.of(known)
+	m.InFlight.Add(-1, known)
+	switch {
+	case !counted:
+		m.flow.giveBack(number, known)
+		m.sends.giveBack(c)
+	default:
+		if m.own += c; !said {
+			m.remaining = max(m.remaining-c, 0)
+		}
+	}
+	m.flow.lose(number)
+	if m.first.number == number {
+		m.first.number = 0
+	}
+}
+
+// AddSent adds a request to those that were sent, without one in flight.
+func (m *Limit) AddSent(at time.Duration, known float64) {
+	m.sends.add(at, m.cost.of(known), m.Size())
+}
+
+// Sent returns how many units this process sent after t, or slightly more.
+func (m *Limit) Sent(t time.Duration) float64 { return m.sends.since(t) }
+
+// Probe returns the number of the request that is a probe and in flight, or 0.
+func (m *Limit) Probe() int { return m.first.number }
+
+// Contradict leaves the limit to the pacing for two windows, and each time for twice
+// as many.
+func (m *Limit) Contradict(now time.Duration) {
+	if now >= m.doubted {
+		m.doubts = min(m.doubts+1, 6)
+	}
+	m.doubted = now + m.Length()<<m.doubts
+}
+
+// judge counts a request in its turn, for which the limit had room, and that was
+// refused or not. A limit that is often wrong is left to the pacing.
+func (m *Limit) judge(now time.Duration, refused bool) {
+	wrong := 0.
+	if refused {
+		wrong = 1
+	}
+	if m.surprises += (wrong - m.surprises) / fewRequests; m.surprises > mostSurprises {
+		m.Contradict(now)
+		m.surprises = 0
+	}
+}
+
+// seconds returns s seconds, rounded up, at least 0 and at most the longest reset.
+func seconds(s float64) time.Duration {
+	if !(s < limitheaders.LongestReset.Seconds()) {
+		return limitheaders.LongestReset
+	}
+	return max(time.Duration(math.Ceil(s*float64(time.Second))), 0)
+}
