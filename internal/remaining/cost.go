@@ -43,17 +43,6 @@ const (
 	manyGrains = 8
 )
 
-// newCost returns the initial cost of a new limit.
-func newCost() cost { return cost{mean: 1} }
-
-// of returns a known cost, or the mean instead of 0.
-func (c *cost) of(known float64) float64 {
-	if known > 0 {
-		return known
-	}
-	return c.mean
-}
-
 // see updates the grain with an announced value. Values that are not whole are exact.
 func (c *cost) see(value float64) {
 	if value != c.last {

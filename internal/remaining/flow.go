@@ -88,13 +88,6 @@ func (f *flow) giveBack(number int, known float64) {
 	}
 }
 
-// lose stops waiting for the response to a request.
-func (f *flow) lose(number int) {
-	if f.mark.number == number {
-		f.mark = point{}
-	}
-}
-
 // hear updates the flow of m with a response.
 func (f *flow) hear(m *Limit, p point, a limitheaders.Limit, r Response) {
 	if !m.Window.Ends && a.Remaining+m.cost.mean > 2*ampleShare*m.Size() {
@@ -120,14 +113,13 @@ func (f *flow) hear(m *Limit, p point, a limitheaders.Limit, r Response) {
 	if from.number == 0 || p.at >= from.end || p.at <= from.at {
 		return
 	}
-	if fall, back := from.remaining-p.remaining, 0.; true {
-		if a.Refills {
-			back = most * (p.at - from.at).Seconds()
-		}
-		m.cost.span(fall+back-(p.used.known-from.used.known), p.used.learned-from.used.learned)
+	known, learned := p.used.known-from.used.known, p.used.learned-from.used.learned
+	fall := from.remaining - p.remaining
+	if a.Refills {
+		fall += most * (p.at - from.at).Seconds()
 	}
-	taken := p.used.known - from.used.known + float64(p.used.learned-from.used.learned)*m.cost.mean
-	f.sum += p.remaining - from.remaining + taken
+	m.cost.span(fall-known, learned)
+	f.sum += p.remaining - from.remaining + (known + float64(learned)*m.cost.mean)
 	f.time += p.at - from.at
 	f.requests += p.number - from.number
 	enough := f.requests >= fewest || max(f.sum, -f.sum) >= fewest*m.cost.mean

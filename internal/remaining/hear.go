@@ -42,12 +42,20 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	if over {
 		return false
 	}
-	if begins || m.Heard < 0 {
+	first := begins || m.Heard < 0
+	if first {
 		m.start, m.own = a.Remaining+m.cost.mean, 0
 		m.levels = [2]level{}
 	}
 	if r.Number > 0 && !r.Probe && r.Sent > m.begun && !m.unknown(now, r.Trip) && m.crowd() == 0 {
-		m.judge(now, r.Throttled && a.Remaining < m.cost.mean)
+		wrong := 0. // it had room for the request
+		if r.Throttled && a.Remaining < m.cost.mean {
+			wrong = 1
+		}
+		if m.surprises += (wrong - m.surprises) / fewRequests; m.surprises > mostSurprises {
+			m.Contradict(now)
+			m.surprises = 0
+		}
 	}
 	if r.Probe && !(passed && m.first.turn == early) {
 		m.adaptPause(r.Trip, a, r.Throttled)
@@ -58,15 +66,15 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 
 	// After an unexpected change, probe again soon.
 	rise := a.Remaining - m.estimate(now, 0)
-	if up, down := max(m.Size()/8, 2*m.cost.mean), m.Size()/2+m.InFlight.Units(m.cost.mean); m.Heard >= 0 &&
-		(rise > up && !passed || -rise > down) {
+	up, down := max(m.Size()/8, 2*m.cost.mean), m.Size()/2+m.InFlight.Units(m.cost.mean)
+	if m.Heard >= 0 && (rise > up && !passed || -rise > down) {
 		m.pause = min(m.pauseNow(r.Trip), max(firstPause, r.Trip))
 	}
 
 	// Responses come out of order, so a higher value counts only if it is newer.
-	if m.Heard < 0 || begins || r.Sent >= m.AsOf || rise < 0 {
+	if first || r.Sent >= m.AsOf || rise < 0 {
 		m.cost.guess(min((min(m.most, m.Size())-a.Remaining)/float64(max(r.Requests, 1)), a.Remaining/2), r.Requests)
-		if a.Remaining < 1 && (m.Heard < 0 || m.remaining >= 1 || begins) {
+		if a.Remaining < 1 && (first || m.remaining >= 1) {
 			m.first.at = now
 		}
 		m.remaining, m.AsOf = a.Remaining, now

@@ -144,8 +144,13 @@ func (m *Limit) room(now time.Duration) float64 {
 	return m.Left(now) + (slack-m.reserve)*m.Size() - m.cost.rounding()/2
 }
 
-// Cost returns the cost of a request: known, or the mean if known is 0.
-func (m *Limit) Cost(known float64) float64 { return m.cost.of(known) }
+// Cost returns a known cost of a request, or the mean instead of 0.
+func (m *Limit) Cost(known float64) float64 {
+	if known > 0 {
+		return known
+	}
+	return m.cost.mean
+}
 
 // CopyCost copies the cost that was learned of another limit.
 func (m *Limit) CopyCost(other *Limit) { m.cost = other.cost }
@@ -165,18 +170,19 @@ func (m *Limit) Take(now, trip time.Duration, number int, known float64, turn Tu
 // Settle ends a request in flight. counted reports whether the service may have
 // counted it, and said whether its response announced the limit.
 func (m *Limit) Settle(number int, known float64, counted, said bool) {
-	c := m.cost.of(known)
+	c := m.Cost(known)
 	m.InFlight.Add(-1, known)
-	switch {
-	case !counted:
-		m.flow.giveBack(number, known)
-		m.sends.giveBack(c)
-	default:
+	if counted {
 		if m.own += c; !said {
 			m.remaining = max(m.remaining-c, 0)
 		}
+	} else {
+		m.flow.giveBack(number, known)
+		m.sends.giveBack(c)
 	}
-	m.flow.lose(number)
+	if m.flow.mark.number == number {
+		m.flow.mark = point{}
+	}
 	if m.first.number == number {
 		m.first.number = 0
 	}
@@ -184,7 +190,7 @@ func (m *Limit) Settle(number int, known float64, counted, said bool) {
 
 // AddSent adds a request to those that were sent, without one in flight.
 func (m *Limit) AddSent(at time.Duration, known float64) {
-	m.sends.add(at, m.cost.of(known), m.Size())
+	m.sends.add(at, m.Cost(known), m.Size())
 }
 
 // Sent returns how many units this process sent after t, or slightly more.
@@ -200,19 +206,6 @@ func (m *Limit) Contradict(now time.Duration) {
 		m.doubts = min(m.doubts+1, 6)
 	}
 	m.doubted = now + m.Length()<<m.doubts
-}
-
-// judge counts a request in its turn, for which the limit had room, and that was
-// refused or not. A limit that is often wrong is left to the pacing.
-func (m *Limit) judge(now time.Duration, refused bool) {
-	wrong := 0.
-	if refused {
-		wrong = 1
-	}
-	if m.surprises += (wrong - m.surprises) / fewRequests; m.surprises > mostSurprises {
-		m.Contradict(now)
-		m.surprises = 0
-	}
 }
 
 // seconds returns s seconds, rounded up, at least 0 and at most the longest reset.

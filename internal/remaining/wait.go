@@ -1,6 +1,7 @@
 package remaining
 
 import (
+	"cmp"
 	"time"
 
 	"example.com/awsretry/internal/limitheaders"
@@ -27,12 +28,9 @@ const (
 	// response has come.
 	minPause = 8 * time.Millisecond
 
-	// maxPause is the longest pause, unless the reset is longer. With a reserve, it is
-	// also the shortest initial pause.
+	// maxPause is the longest pause, unless the reset is longer. It is also the first
+	// pause, if the reset is not longer or there is a reserve.
 	maxPause = 30 * time.Second
-
-	// believed is the longest reset that needs no probe.
-	believed = 30 * time.Second
 
 	// longestRefused is the longest window in which, after a throttled probe, what was
 	// sent one window ago decides.
@@ -68,7 +66,7 @@ const (
 // Wait returns how long a request has to wait if the requests before it in line cost
 // ahead, and why it may be sent then. known is its cost, or 0 if unknown.
 func (m *Limit) Wait(now, trip time.Duration, ahead, known float64) (wait time.Duration, turn Turn) {
-	room, cost := m.room(now), m.cost.of(known)
+	room, cost := m.room(now), m.Cost(known)
 	if most := m.usable(); most > 0 {
 		cost = min(cost, most) // otherwise it would never be sent
 	}
@@ -153,8 +151,12 @@ func (m *Limit) cycle() time.Duration {
 // until the end of the window.
 func (m *Limit) pace(now time.Duration, room float64) float64 {
 	left := unknownLength
-	if m.Window.Ends {
-		left = max(m.Window.End-now-m.late(), min(m.Window.Off/2, m.Window.Length/8))
+	if w := &m.Window; w.Ends {
+		late := min(w.Off/2, seconds(w.Off.Seconds()*w.Off.Seconds()/w.Length.Seconds())) // on average, as resets are rounded
+		if m.Size() < fewest {
+			late = 0 // the last of a few units would be sent too early
+		}
+		left = max(w.End-now-late, min(w.Off/2, w.Length/8))
 	}
 	even := (room + m.cost.mean/2) / left.Seconds() // the last request is sent half a space before the end
 	pace := m.back() + even
@@ -164,32 +166,17 @@ func (m *Limit) pace(now time.Duration, room float64) float64 {
 	return pace
 }
 
-// late returns by how much the end is too late on average, because resets are
-// rounded. It returns 0 for a quota of a few units, whose last unit would be sent too
-// early.
-func (m *Limit) late() time.Duration {
-	w := &m.Window
-	if m.Size() < fewest {
-		return 0
-	}
-	return min(w.Off/2, seconds(w.Off.Seconds()*w.Off.Seconds()/w.Length.Seconds()))
-}
-
 // back returns how many units certainly come back per second.
 func (m *Limit) back() float64 {
-	rate := m.flow.rate
-	back := m.share() * rate
+	rate, share := m.flow.rate, flowShare
+	if m.alone() {
+		share = aloneShare
+	}
+	back := share * rate
 	if whole := m.Size() / m.Length().Seconds(); m.flow.has && rate > .9*whole { // other clients take nothing
 		back = max(back, min(rate, aloneShare*whole))
 	}
 	return back
-}
-
-func (m *Limit) share() float64 {
-	if m.alone() {
-		return aloneShare
-	}
-	return flowShare
 }
 
 // alone reports whether the missing units are about those that this process sent
@@ -249,18 +236,9 @@ func (m *Limit) firstDue(trip time.Duration, ahead float64, fits bool) (due time
 		due, turn = min(due, w.End+w.rounded()), atEnd
 	}
 	if m.first.number != 0 && (turn != against || pause >= trip) {
-		due = m.first.at + patience(trip)
+		due = m.first.at + max(firstPause, cmp.Or(4*trip, firstPatience))
 	}
 	return due + seconds(ahead/m.cost.mean*pause.Seconds()), turn
-}
-
-// patience returns how long other requests wait for the response to a probe, before
-// one of them becomes the next probe.
-func patience(trip time.Duration) time.Duration {
-	if trip == 0 {
-		return firstPatience
-	}
-	return max(firstPause, 4*trip)
 }
 
 // pauseNow returns the pause before the next probe.
@@ -269,29 +247,25 @@ func (m *Limit) pauseNow(trip time.Duration) time.Duration {
 		return m.pause
 	}
 	pause := max(firstPause, trip, min(m.Window.Length/8, longestSpace))
-	if m.Window.Ends && m.Window.End-m.Heard <= believed {
-		pause = max(pause, believed)
-	}
-	if m.reserve > 0 { // the probe would take from what is left to other clients
-		pause = max(pause, maxPause)
+	if m.reserve > 0 || m.Window.Ends && m.Window.End-m.Heard <= maxPause {
+		pause = max(pause, maxPause) // a reserve is what a probe would take
 	}
 	return pause
 }
 
-// adaptPause adapts the pause to the response to a probe. A response that confirms the
-// limit lengthens the pause, up to the reset. A response that contradicts the limit
-// shortens it.
+// adaptPause lengthens the pause, up to the reset, if the response to a probe confirms
+// the limit, and shortens it if the response contradicts the limit.
 func (m *Limit) adaptPause(trip time.Duration, a limitheaders.Limit, throttled bool) {
 	most := maxPause
 	if a.Reset >= 0 {
 		most = max(a.Reset, maxPause, trip)
 	}
 	whole := a.Reset >= m.Window.Length/2 && m.Size() >= 4*m.cost.mean
-	pause := m.pauseNow(trip)
-	if m.first.turn == atEnd {
+	turn, pause := m.first.turn, m.pauseNow(trip)
+	if turn == atEnd {
 		m.refused = throttled
 	}
-	switch turn := m.first.turn; {
+	switch {
 	case throttled && turn != atEnd, turn == early && a.Remaining < m.remaining:
 		m.pause = min(4*pause, most)
 	case !throttled && (turn != atEnd || a.Remaining < 1 && whole): // the probe was served nevertheless
