@@ -159,6 +159,7 @@ func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Se
 	for i, m := range l.limits {
 		if m.bit&limits != 0 {
 			m.Take(now, l.trip, l.sent.last+1, r.cost(m.name), turns[i])
+			m.addInFlight(1, r.cost(m.name))
 			rec.first = rec.first || turns[i] != remaining.InTurn
 		}
 	}
@@ -224,6 +225,7 @@ func (l *Ledger) settle(r *record, used bool) {
 			// If the response announces limits, those that are missing do not apply.
 			counted := used && (said || r.said == 0)
 			m.Settle(r.number, r.cost(m.name), counted, said)
+			m.addInFlight(-1, r.cost(m.name))
 		}
 	}
 	r.settled, r.Costs = true, nil

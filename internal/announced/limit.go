@@ -16,6 +16,7 @@ type limit struct {
 	heardFrom  int   // the number of the request whose response announced it last
 	heardRoute Route // of the last such request of this process
 	unit       unit
+	inFlight   costs
 }
 
 // heard describes the response that carried an announcement.
@@ -36,9 +37,16 @@ func (m *limit) hear(a Limit, h heard) {
 	if !m.Hear(a, h.Response) {
 		return
 	}
+	m.addInFlight(0, 0) // the mean cost may have changed
 	if m.heardFrom = h.Number; h.Number > 0 {
 		m.heardRoute = h.request.Route
 	}
+}
+
+// addInFlight adds n requests in flight with a known cost, or 0.
+func (m *limit) addInFlight(n int, known float64) {
+	m.inFlight.add(n, known)
+	m.InFlight = m.inFlight.units(m.Cost(0))
 }
 
 // matches reports whether m has the name of a and, without a name, the quota.
@@ -73,9 +81,8 @@ func (m *limit) exceeded(a Limit, h heard) bool {
 
 // overdrawn reports whether more was served in a window than the limit can have.
 func (m *limit) overdrawn(now time.Duration) bool {
-	mean := m.Cost(0)
-	served := m.Sent(now-m.Window.Length) - m.InFlight.Units(mean)
-	return m.Window.Ends && served > 2.25*m.Size()+mean
+	served := m.Sent(now-m.Window.Length) - m.InFlight
+	return m.Window.Ends && served > 2.25*m.Size()+m.Cost(0)
 }
 
 // stale reports whether the limit has not been announced for so long that it may no

@@ -137,7 +137,7 @@ func (l *Ledger) count() {
 	}
 	l.counted = l.routes.changes
 	for _, m := range l.limits {
-		m.InFlight = remaining.Costs{}
+		m.inFlight, m.InFlight = costs{}, 0
 	}
 	for i := range l.sent.list {
 		r := &l.sent.list[i]
@@ -150,7 +150,7 @@ func (l *Ledger) count() {
 			if m.bit&r.limits == 0 {
 				continue
 			}
-			m.InFlight.Add(1, r.cost(m.name))
+			m.addInFlight(1, r.cost(m.name))
 			if m.bit&before == 0 {
 				m.AddSent(r.at, r.cost(m.name))
 			}

@@ -1,14 +1,12 @@
 package announced
 
-import "example.com/awsretry/internal/remaining"
-
 // A Line is requests that wait for the same limits.
 type Line struct {
 	Limits Set // that the requests need
 	Held   Set // the limits that held the first one back; 0 until it was refused
 
 	requests int
-	known    map[string]remaining.Costs // of those with a known cost, by the name of the limit
+	known    map[string]costs // of those with a known cost, by the name of the limit
 }
 
 // Add adds a request.
@@ -25,17 +23,39 @@ func (q *Line) add(n int, r Request) {
 			continue
 		}
 		if q.known == nil {
-			q.known = make(map[string]remaining.Costs)
+			q.known = make(map[string]costs)
 		}
 		known := q.known[name]
-		known.Add(n, cost)
+		known.add(n, cost)
 		q.known[name] = known
 	}
 }
 
 // costOf returns what the requests cost of a limit.
 func (q *Line) costOf(m *limit) float64 {
-	costs := q.known[m.name]
-	costs.Requests = q.requests
-	return costs.Units(m.Cost(0))
+	all := q.known[m.name]
+	all.requests = q.requests
+	return all.units(m.Cost(0))
+}
+
+// costs is the total cost of some requests.
+type costs struct {
+	requests int
+	priced   int     // the number of requests with a known cost
+	known    float64 // the sum of the known costs
+}
+
+// add adds n requests, or removes -n. known is the cost of each, or 0 if it is learned.
+func (c *costs) add(n int, known float64) {
+	if c.requests += n; known > 0 {
+		c.priced += n
+		if c.known = max(c.known+float64(n)*known, 0); c.priced == 0 {
+			c.known = 0 // drops rounding errors
+		}
+	}
+}
+
+// units returns the total. mean is the cost of each request whose cost is learned.
+func (c *costs) units(mean float64) float64 {
+	return c.known + float64(c.requests-c.priced)*mean
 }

@@ -57,7 +57,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 			m.surprises = 0
 		}
 	}
-	if r.Probe && !(passed && m.first.turn == early) {
+	if r.Probe && !(passed && m.probe.turn == early) {
 		m.adaptPause(r.Trip, a, r.Throttled)
 	}
 	if r.Throttled && !r.Probe && m.Window.Passed && m.mine() {
@@ -66,7 +66,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 
 	// After an unexpected change, probe again soon.
 	rise := a.Remaining - m.estimate(now, 0)
-	up, down := max(m.Size()/8, 2*m.cost.mean), m.Size()/2+m.InFlight.Units(m.cost.mean)
+	up, down := max(m.Size()/8, 2*m.cost.mean), m.Size()/2+m.InFlight
 	if m.Heard >= 0 && (rise > up && !passed || -rise > down) {
 		m.pause = min(m.pauseNow(r.Trip), max(firstPause, r.Trip))
 	}
@@ -75,7 +75,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	if first || r.Sent >= m.AsOf || rise < 0 {
 		m.cost.guess(min((min(m.most, m.Size())-a.Remaining)/float64(max(r.Requests, 1)), a.Remaining/2), r.Requests)
 		if a.Remaining < 1 && (first || m.remaining >= 1) {
-			m.first.at = now
+			m.probe.at = now
 		}
 		m.remaining, m.AsOf = a.Remaining, now
 		if m.levels[0].at == 0 || now-m.levels[0].at >= r.Trip {

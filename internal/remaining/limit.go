@@ -28,12 +28,14 @@ const (
 // A Limit is the state of one announced limit and of this process's use of it. All
 // times are on one clock.
 type Limit struct {
-	Quota    float64       // as announced, or 0
-	Heard    time.Duration // when the limit was last announced
-	AsOf     time.Duration // when the last response that counts came
-	Held     time.Duration // when the limit last made a request wait, as the caller sets it
-	Window   Window
-	InFlight Costs // of the requests without a response
+	Quota  float64       // as announced, or 0
+	Heard  time.Duration // when the limit was last announced
+	AsOf   time.Duration // when the last response that counts came
+	Window Window
+
+	// The caller sets these.
+	Held     time.Duration // when the limit last made a request wait
+	InFlight float64       // what the requests without a response cost
 
 	reserve    float64       // the fraction of the quota that is left to other clients
 	most       float64       // the most that remained
@@ -52,7 +54,7 @@ type Limit struct {
 	sends    sends
 	lastTake time.Duration
 	pause    time.Duration // before a probe
-	first    first
+	probe    probe
 	refused  bool // a probe at an end or a request in its turn was throttled: what was sent a window ago decides
 }
 
@@ -80,28 +82,6 @@ func (m *Limit) Level(t time.Duration) (remaining float64, at time.Duration, ok 
 		}
 	}
 	return 0, 0, false
-}
-
-// Costs is the total cost of some requests.
-type Costs struct {
-	Requests int
-	priced   int     // the number of requests with a known cost
-	known    float64 // the sum of the known costs
-}
-
-// Add adds n requests, or removes -n. known is the cost of each, or 0 if it is learned.
-func (c *Costs) Add(n int, known float64) {
-	if c.Requests += n; known > 0 {
-		c.priced += n
-		if c.known = max(c.known+float64(n)*known, 0); c.priced == 0 {
-			c.known = 0 // drops rounding errors
-		}
-	}
-}
-
-// Units returns the total. mean is the cost of each request whose cost is learned.
-func (c *Costs) Units(mean float64) float64 {
-	return c.known + float64(c.Requests-c.priced)*mean
 }
 
 // Size returns the quota, or the most that remained.
@@ -136,7 +116,7 @@ func (m *Limit) estimate(now time.Duration, less float64) float64 {
 // Left returns what remains at now after the requests in flight. It is negative if
 // they cost more than remains.
 func (m *Limit) Left(now time.Duration) float64 {
-	return m.estimate(now, m.InFlight.Units(m.cost.mean))
+	return m.estimate(now, m.InFlight)
 }
 
 // room returns how much this process may still use.
@@ -160,10 +140,9 @@ func (m *Limit) Take(now, trip time.Duration, number int, known float64, turn Tu
 	m.AddSent(now, known)
 	m.flow.take(number, known, now-m.lastTake < trip/closeShare)
 	m.cost.take(number, known)
-	m.InFlight.Add(1, known)
 	m.lastTake = now
 	if turn != InTurn {
-		m.first = first{number, now, turn}
+		m.probe = probe{number, now, turn}
 	}
 }
 
@@ -171,7 +150,6 @@ func (m *Limit) Take(now, trip time.Duration, number int, known float64, turn Tu
 // counted it, and said whether its response announced the limit.
 func (m *Limit) Settle(number int, known float64, counted, said bool) {
 	c := m.Cost(known)
-	m.InFlight.Add(-1, known)
 	if counted {
 		if m.own += c; !said {
 			m.remaining = max(m.remaining-c, 0)
@@ -183,8 +161,8 @@ func (m *Limit) Settle(number int, known float64, counted, said bool) {
 	if m.flow.mark.number == number {
 		m.flow.mark = point{}
 	}
-	if m.first.number == number {
-		m.first.number = 0
+	if m.probe.number == number {
+		m.probe.number = 0
 	}
 }
 
@@ -197,7 +175,7 @@ func (m *Limit) AddSent(at time.Duration, known float64) {
 func (m *Limit) Sent(t time.Duration) float64 { return m.sends.since(t) }
 
 // Probe returns the number of the request that is a probe and in flight, or 0.
-func (m *Limit) Probe() int { return m.first.number }
+func (m *Limit) Probe() int { return m.probe.number }
 
 // Contradict leaves the limit to the pacing for two windows, and each time for twice
 // as many.

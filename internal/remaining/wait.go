@@ -14,18 +14,16 @@ const (
 
 	// flowShare is the fraction of the flow that is used. The rest leaves a margin
 	// in the quota, and makes processes that share the quota converge to equal rates.
-	flowShare = 0.8
-
 	// aloneShare is the same fraction if no other client uses the quota.
+	flowShare  = 0.8
 	aloneShare = 0.97
 
 	// firstPause is the pause before a probe if there is no reset, or if the limit
 	// was contradicted.
 	firstPause = time.Second
 
-	// minPause is the shortest pause. If many probes were closer together, the pacing
-	// law would find that almost nothing is accepted, before the first throttled
-	// response has come.
+	// minPause is the shortest pause. With a shorter one, the pacing law would find
+	// that almost nothing is accepted before the first throttled response has come.
 	minPause = 8 * time.Millisecond
 
 	// maxPause is the longest pause, unless the reset is longer. It is also the first
@@ -45,9 +43,9 @@ const (
 	firstPatience = 10 * time.Second
 )
 
-// first is the last probe: a request that goes first, so that its response shows
-// whether there is room for others.
-type first struct {
+// A probe is a request that goes first, so that its response shows whether there is
+// room for others.
+type probe struct {
 	number int           // of the request; 0 if its response has come
 	at     time.Duration // when it was sent, or when the limit last ran out
 	turn   Turn
@@ -102,7 +100,7 @@ func (m *Limit) unknown(now, trip time.Duration) bool {
 // later: then there need only be room for twice what they probably have in flight.
 func (m *Limit) free(now time.Duration, room float64) bool {
 	if crowd := m.crowd(); crowd > 0 {
-		return room >= 2*crowd*(m.InFlight.Units(m.cost.mean)+m.cost.mean)+m.cost.mean
+		return room >= 2*crowd*(m.InFlight+m.cost.mean)+m.cost.mean
 	}
 	return room > m.usable()*ampleShare && (now >= m.Held+m.Length()/8 || !m.Window.Ends && room > 2*m.usable()*ampleShare)
 }
@@ -204,7 +202,7 @@ func (m *Limit) crowd() float64 {
 	}
 	others, own := m.start-m.remaining-m.own, m.own
 	if m.flow.rate > 0 {
-		others = m.others() + m.InFlight.Units(m.cost.mean)
+		others = m.others() + m.InFlight
 		own = others
 	}
 	if others <= m.few() {
@@ -230,13 +228,13 @@ func (m *Limit) firstDue(trip time.Duration, ahead float64, fits bool) (due time
 	}
 	due, turn = max(m.Heard, m.lastTake)+pause, early
 	if m.remaining < 1 {
-		due, turn = m.first.at+pause, against
+		due, turn = m.probe.at+pause, against
 	}
 	if !fits && w.Ends && due+trip >= w.End-w.rounded() {
 		due, turn = min(due, w.End+w.rounded()), atEnd
 	}
-	if m.first.number != 0 && (turn != against || pause >= trip) {
-		due = m.first.at + max(firstPause, cmp.Or(4*trip, firstPatience))
+	if m.probe.number != 0 && (turn != against || pause >= trip) {
+		due = m.probe.at + max(firstPause, cmp.Or(4*trip, firstPatience))
 	}
 	return due + seconds(ahead/m.cost.mean*pause.Seconds()), turn
 }
@@ -261,7 +259,7 @@ func (m *Limit) adaptPause(trip time.Duration, a limitheaders.Limit, throttled b
 		most = max(a.Reset, maxPause, trip)
 	}
 	whole := a.Reset >= m.Window.Length/2 && m.Size() >= 4*m.cost.mean
-	turn, pause := m.first.turn, m.pauseNow(trip)
+	turn, pause := m.probe.turn, m.pauseNow(trip)
 	if turn == atEnd {
 		m.refused = throttled
 	}
