@@ -370,7 +370,7 @@ func TestStories(t *testing.T) {
 			y.hear(y.send(), refill(10))
 			y.at(2 * s)
 			y.hear(y.send(), refill(90))
-			if m := y.limits[0]; m.unit.milliseconds {
+			if m := y.limits[0]; m.resets.milliseconds {
 				y.Error("a bucket that others filled is taken for a countdown of milliseconds")
 			}
 		}},

@@ -1,9 +1,9 @@
 package announced
 
 import (
+	"cmp"
 	"time"
 
-	"example.com/awsretry/internal/limitheaders"
 	"example.com/awsretry/internal/remaining"
 )
 
@@ -15,7 +15,7 @@ type limit struct {
 	bit        Set   // unique among the limits
 	heardFrom  int   // the number of the request whose response announced it last
 	heardRoute Route // of the last such request of this process
-	unit       unit
+	resets     resets
 	inFlight   costs
 }
 
@@ -28,12 +28,8 @@ type heard struct {
 
 // hear updates m with an announcement.
 func (m *limit) hear(a Limit, h heard) {
-	if !a.Refills && !h.Asked {
-		h.Rescaled = m.unit.measure(h.Sent+(h.At-h.Sent)/2, a.Reset)
-	}
-	if a.Reset = m.unit.of(a.Reset); a.Reset > limitheaders.LongestReset { // longer ones are ignored
-		a.Reset = -1
-	}
+	a.Reset = m.resets.read(&m.Window, a, h, max(cmp.Or(a.Quota, m.Size())-a.Remaining, 0))
+	h.Doubtful = m.resets.doubtful
 	if !m.Hear(a, h.Response) {
 		return
 	}

@@ -30,12 +30,7 @@ func (l *Ledger) forget(now time.Duration) {
 	for r := l.sent.overdue(now); r != nil; r = l.sent.overdue(now) {
 		l.settle(r, true)
 	}
-	for _, m := range l.limits {
-		if m.stale(now) {
-			l.drop(func(m *limit) bool { return m.stale(now) })
-			return
-		}
-	}
+	l.drop(func(m *limit) bool { return m.stale(now) })
 }
 
 // learn updates a limit with an announcement, and adds the limit if it is new. It

@@ -89,7 +89,7 @@ func (f *flow) giveBack(number int, known float64) {
 }
 
 // hear updates the flow of m with a response.
-func (f *flow) hear(m *Limit, p point, a limitheaders.Limit, r Response) {
+func (f *flow) hear(m *Limit, served time.Duration, a limitheaders.Limit, r Response) {
 	if !m.Window.Ends && a.Remaining+m.cost.mean > 2*ampleShare*m.Size() {
 		f.rate, f.has, f.from = 0, false, point{} // what came back may have been more than there was room for
 	}
@@ -101,14 +101,17 @@ func (f *flow) hear(m *Limit, p point, a limitheaders.Limit, r Response) {
 			f.rate, f.last, f.off = most, most, most/4
 		}
 	}
-	if p.number == 0 || f.mark.number != p.number {
+	if r.Number == 0 || f.mark.number != r.Number {
 		return
 	}
-	p.used, p.known = f.mark.used, f.mark.known
+	from, p := f.from, f.mark
+	p.at, p.end, p.remaining = served, never, a.Remaining
+	if m.Window.Ends {
+		p.end = served + a.Reset - m.Window.Rounded()
+	}
 	if r.Free {
 		p.used.add(p.known, -1)
 	}
-	from := f.from
 	f.mark, f.from = point{}, p
 	if from.number == 0 || p.at >= from.end || p.at <= from.at {
 		return

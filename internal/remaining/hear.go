@@ -14,7 +14,7 @@ type Response struct {
 	Throttled bool
 	Free      bool          // the service did not count the request
 	Asked     bool          // the reset is a Retry-After
-	Rescaled  bool          // earlier resets were in another unit
+	Doubtful  bool          // the resets do not tell when units come back
 	Trip      time.Duration // the mean response time
 	Spread    time.Duration // by how much response times differ
 	Requests  int           // the number of requests that this process has sent
@@ -25,19 +25,13 @@ type Response struct {
 func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	now := r.At
 	served := r.Sent + (now-r.Sent)/2 // an estimate
-	if r.Rescaled {
-		m.Window.Length = 0
-	}
 	if a.Quota > 0 {
 		m.Quota = a.Quota
 	}
 	m.cost.see(a.Remaining)
 	m.spread = r.Spread
 	m.most = max(m.most, a.Remaining)
-	if !a.Refills && !r.Asked && !m.asked {
-		m.Window.check(now, served, a.Reset, max(m.Size()-a.Remaining, 0))
-	}
-	m.asked = r.Asked
+	m.asked, m.doubtful = r.Asked, r.Doubtful
 	passed, begins, over := m.Window.hear(now, served, a.Reset)
 	if over {
 		return false
@@ -83,11 +77,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 		}
 	}
 
-	p := point{number: r.Number, at: served, end: never, remaining: a.Remaining}
-	if m.Window.Ends {
-		p.end = served + a.Reset - m.Window.rounded()
-	}
-	m.flow.hear(m, p, a, r)
+	m.flow.hear(m, served, a, r)
 	if !r.Free {
 		m.cost.hear(r.Number, a.Remaining)
 	}
@@ -102,45 +92,21 @@ type Window struct {
 	Off    time.Duration // by how much End may be wrong
 	Length time.Duration // the longest reset that was announced
 	Passed bool          // at least one end has passed
-
-	// See check.
-	doubtful bool          // the end does not tell when units come back
-	stands   time.Duration // since when the end has not been postponed
-	fills    [2]float64    // how many units a bucket that is full at the end gets per second: at least and at most
 }
 
-// check compares a reset with the end. The end of a window stands still until it has
-// passed, and that of a bucket is later by what was taken meanwhile. A reset that does
-// neither, such as one that is the same in each response, makes the end doubtful until
-// it has stood still for some time.
-func (w *Window) check(now, served, reset time.Duration, missing float64) {
-	if reset <= 0 {
-		return
-	}
-	off := rounding(reset)
-	fills := [2]float64{missing / (reset + off).Seconds(), (missing + 1) / max(reset-off, time.Millisecond).Seconds()}
-	if rounded := min(max(w.Length, reset)/5, off); w.Ends && now < w.End-w.rounded() && served+reset-w.End > 5*rounded/2 {
-		w.doubtful = w.doubtful || w.fills[0] > fills[1] || w.fills[1] < fills[0]
-		w.stands = served
-	} else if served-w.stands >= 4*off {
-		w.doubtful = false
-	}
-	w.fills = fills
-}
-
-// rounded returns off, at most a fifth of the length.
-func (w *Window) rounded() time.Duration { return min(w.Length/5, w.Off) }
+// Rounded returns Off, at most a fifth of the length.
+func (w *Window) Rounded() time.Duration { return min(w.Length/5, w.Off) }
 
 // hear updates w with a reset. passed reports whether the previous end has passed,
 // begins whether the response is the first in a new window, and over whether it
 // belongs to a window that is over.
 func (w *Window) hear(now, served, reset time.Duration) (passed, begins, over bool) {
-	passed = w.Ends && now >= w.End-w.rounded()
+	passed = w.Ends && now >= w.End-w.Rounded()
 	if reset < 0 {
 		w.Ends = false
 		return passed, false, false
 	}
-	off := rounding(reset)
+	off := Rounding(reset)
 	if reset == 0 { // less than a second
 		reset = off / 2
 	}
@@ -159,8 +125,8 @@ func (w *Window) hear(now, served, reset time.Duration) (passed, begins, over bo
 	return passed, begins, false
 }
 
-// rounding returns by how much a reset may have been rounded.
-func rounding(reset time.Duration) time.Duration {
+// Rounding returns by how much a reset may have been rounded.
+func Rounding(reset time.Duration) time.Duration {
 	if reset%time.Second != 0 {
 		return 50 * time.Millisecond
 	}

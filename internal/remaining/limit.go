@@ -47,6 +47,7 @@ type Limit struct {
 	surprises  float64       // the share of the last requests that were refused in their turn
 	doubts     int           // how often the limit contradicted itself
 	doubted    time.Duration // until when the limit holds nothing back, because it contradicted itself
+	doubtful   bool          // the end does not tell when units come back
 	asked      bool          // the end is that of a Retry-After
 
 	flow     flow

@@ -2,6 +2,7 @@ package remaining
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"example.com/awsretry/internal/limitheaders"
@@ -75,12 +76,12 @@ func (m *Limit) Wait(now, trip time.Duration, ahead, known float64) (wait time.D
 	if due <= now || ahead == 0 && room >= cost && known == 0 && m.cost.wantsPair() {
 		return 0, InTurn
 	}
-	first, turn := m.firstDue(trip, ahead, room >= cost)
+	probe, turn := m.probeDue(trip, ahead, room >= cost)
 	if turn == atEnd && m.refused && m.Window.Length <= longestRefused && m.mine() {
-		first = max(first, m.sentDue(now, cost))
+		probe = max(probe, m.sentDue(now, cost))
 	}
-	if first < due {
-		return max(first-now, 0), turn
+	if probe < due {
+		return max(probe-now, 0), turn
 	}
 	return due - now, InTurn
 }
@@ -92,7 +93,7 @@ func (m *Limit) Wait(now, trip time.Duration, ahead, known float64) (wait time.D
 func (m *Limit) unknown(now, trip time.Duration) bool {
 	w := &m.Window
 	short := w.Ends && w.Length <= 4*trip
-	return now < m.doubted || w.Ends && w.doubtful || short && w.Length <= longestSpace || (short || !w.Ends) && !m.flow.steady()
+	return now < m.doubted || w.Ends && m.doubtful || short && w.Length <= longestSpace || (short || !w.Ends) && !m.flow.steady()
 }
 
 // free reports whether a request that leaves room need not be spaced: much remains,
@@ -127,7 +128,7 @@ func (m *Limit) due(now time.Duration, room, ahead, cost float64) time.Duration 
 		}
 	}
 	if w.Ends && ahead > 0 { // a probe is sent at the end, and then requests are spaced
-		due = min(due, w.End+w.rounded()+seconds((missing-cost)/m.Size()*w.Length.Seconds()))
+		due = min(due, w.End+w.Rounded()+seconds((missing-cost)/m.Size()*w.Length.Seconds()))
 	}
 	return due
 }
@@ -180,8 +181,7 @@ func (m *Limit) back() float64 {
 // alone reports whether the missing units are about those that this process sent
 // within the last window.
 func (m *Limit) alone() bool {
-	others := m.others()
-	return max(others, -others) <= m.few()
+	return math.Abs(m.others()) <= m.few()
 }
 
 // others returns how many units are missing beyond those that this process sent
@@ -214,9 +214,9 @@ func (m *Limit) crowd() float64 {
 // few returns how many units are about none, compared to the quota.
 func (m *Limit) few() float64 { return max(m.Size()/slotsPerQuota, 1) }
 
-// firstDue returns when a request may be sent as a probe before its turn, and why.
+// probeDue returns when a request may be sent as a probe before its turn, and why.
 // fits reports whether there is room for it.
-func (m *Limit) firstDue(trip time.Duration, ahead float64, fits bool) (due time.Duration, turn Turn) {
+func (m *Limit) probeDue(trip time.Duration, ahead float64, fits bool) (due time.Duration, turn Turn) {
 	w, pause := &m.Window, m.pauseNow(trip)
 	if fits {
 		pause = min(pause, longestSpace)
@@ -224,14 +224,14 @@ func (m *Limit) firstDue(trip time.Duration, ahead float64, fits bool) (due time
 		pause = max(pause, firstPause, trip)
 	}
 	if m.asked {
-		pause = max(pause, w.End+w.rounded()-m.Heard)
+		pause = max(pause, w.End+w.Rounded()-m.Heard)
 	}
 	due, turn = max(m.Heard, m.lastTake)+pause, early
 	if m.remaining < 1 {
 		due, turn = m.probe.at+pause, against
 	}
-	if !fits && w.Ends && due+trip >= w.End-w.rounded() {
-		due, turn = min(due, w.End+w.rounded()), atEnd
+	if !fits && w.Ends && due+trip >= w.End-w.Rounded() {
+		due, turn = min(due, w.End+w.Rounded()), atEnd
 	}
 	if m.probe.number != 0 && (turn != against || pause >= trip) {
 		due = m.probe.at + max(firstPause, cmp.Or(4*trip, firstPatience))
