@@ -1,35 +1,15 @@
 // Package announced decides when a request may be sent to a service whose responses
-// announce how much of its limits remains.
+// announce how much of its limits remains. Package remaining has the rules for one
+// limit.
 //
-// A response shows what remained when its request was served. A value counts if it
-// is lower than expected or newer than the last one. Requests in flight are
-// subtracted, and given back if the service did not count them. Between responses,
-// the package measures the flow: the units that come back without a reset, minus
-// those that other clients take.
-//
-// While much remains, requests are not delayed. Then they are spaced, so that the
-// remaining units and the flow last until the reset. If too little remains,
-// a request waits for the flow or for the reset.
-//
-// After a reset, a process that used all of the missing units itself may send again
-// what it sent one window earlier. So in no span of a window's length does it send
-// more than the quota. Otherwise one request is a probe: it goes first, and its
-// response shows the new quota. If a request was throttled at the reset or in its
-// turn, what was sent one window earlier decides instead.
-//
-// Before the reset, a probe is sent after a pause. The pause grows with each
-// response that confirms the limit, up to the reset, or up to some seconds while the
-// cost of the request remains. It shrinks with each response that contradicts the
-// limit. A Retry-After takes precedence over the reset.
+// Requests in flight are subtracted from what remains, and given back if the service
+// did not count them. A Retry-After takes precedence over the reset.
 //
 // A limit is of all routes whose responses announce its name. If more remains for one
 // of them than another's response left, within a window, that route has a limit of its
 // own. If more remains than the route's own response left, the limit contradicts
 // itself, and so do those of other routes with its name. They are left to the pacing,
-// as is one that often refuses what it had room for, and one of which it is not known
-// when units come back.
-//
-// One function, limit.wait, applies all of these rules.
+// as is one that often refuses what it had room for.
 package announced
 
 import (

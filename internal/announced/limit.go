@@ -7,6 +7,10 @@ import (
 	"example.com/awsretry/internal/remaining"
 )
 
+// mostSurprises is the share of requests in their turn that a limit may refuse before
+// it is left to the pacing.
+const mostSurprises = .15
+
 // A limit is one of a Ledger's limits.
 type limit struct {
 	remaining.Limit
@@ -17,6 +21,7 @@ type limit struct {
 	heardRoute Route // of the last such request of this process
 	resets     resets
 	inFlight   costs
+	doubts     int // how often the limit contradicted itself
 }
 
 // heard describes the response that carried an announcement.
@@ -34,6 +39,10 @@ func (m *limit) hear(a Limit, h heard) {
 		return
 	}
 	m.addInFlight(0, 0) // the mean cost may have changed
+	if m.Surprises > mostSurprises {
+		m.contradict(h.At)
+		m.Surprises = 0
+	}
 	if m.heardFrom = h.Number; h.Number > 0 {
 		m.heardRoute = h.request.Route
 	}
@@ -43,6 +52,15 @@ func (m *limit) hear(a Limit, h heard) {
 func (m *limit) addInFlight(n int, known float64) {
 	m.inFlight.add(n, known)
 	m.InFlight = m.inFlight.units(m.Cost(0))
+}
+
+// contradict leaves the limit to the pacing for two windows, and each time for twice
+// as many.
+func (m *limit) contradict(now time.Duration) {
+	if now >= m.Doubted {
+		m.doubts = min(m.doubts+1, 6)
+	}
+	m.Doubted = now + m.Length()<<m.doubts
 }
 
 // matches reports whether m has the name of a and, without a name, the quota.

@@ -78,7 +78,7 @@ func (l *Ledger) limitOf(a Limit, h heard) *limit {
 	case m.heardRoute == h.request.Route:
 		for _, o := range l.limits { // the service says the same of them
 			if o.matches(a) {
-				o.Contradict(h.At)
+				o.contradict(h.At)
 			}
 		}
 	default:

@@ -17,8 +17,8 @@ const (
 )
 
 // A flow measures the rate at which units come back without a reset, minus the rate
-// at which other clients take them, if that is not higher. Between two responses in one window, the
-// remaining units change by the flow and by the units that this process took.
+// at which other clients take them, if that is not higher. Between two responses in
+// one window, what remains changes by the flow and by what this process took.
 type flow struct {
 	rate float64 // units per second
 	last float64 // the previous measurement

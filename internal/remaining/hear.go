@@ -42,14 +42,11 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 		m.levels = [2]level{}
 	}
 	if r.Number > 0 && !r.Probe && r.Sent > m.begun && !m.unknown(now, r.Trip) && m.crowd() == 0 {
-		wrong := 0. // it had room for the request
+		refused := 0.
 		if r.Throttled && a.Remaining < m.cost.mean {
-			wrong = 1
+			refused = 1
 		}
-		if m.surprises += (wrong - m.surprises) / fewRequests; m.surprises > mostSurprises {
-			m.Contradict(now)
-			m.surprises = 0
-		}
+		m.Surprises += (refused - m.Surprises) / 16
 	}
 	if r.Probe && !(passed && m.probe.turn == early) {
 		m.adaptPause(r.Trip, a, r.Throttled)

@@ -1,5 +1,28 @@
 // Package remaining tracks what remains of one announced limit, and decides when the
-// next request may take from it. Package announced has the rules.
+// next request may take from it.
+//
+// A response shows what remained when its request was served. A value counts if it
+// is lower than expected or newer than the last one. Between responses, the package
+// measures the flow: the units that come back without a reset, minus those that other
+// clients take.
+//
+// While much remains, requests are not delayed. Then they are spaced, so that the
+// remaining units and the flow last until the reset. If too little remains,
+// a request waits for the flow or for the reset.
+//
+// After a reset, a process that used all of the missing units itself may send again
+// what it sent one window earlier. So in no span of a window's length does it send
+// more than the quota. Otherwise one request is a probe: it goes first, and its
+// response shows the new quota. If a request was throttled at the reset or in its
+// turn, what was sent one window earlier decides instead.
+//
+// Before the reset, a probe is sent after a pause. The pause grows with each
+// response that confirms the limit, up to the reset, or up to some seconds while the
+// cost of the request remains. It shrinks with each response that contradicts the
+// limit.
+//
+// A limit of which it is not known when units come back is left to the pacing.
+// Limit.Wait applies all of these rules.
 package remaining
 
 import (
@@ -12,11 +35,6 @@ import (
 const (
 	// slack is the fraction of a quota that compensates for rounding.
 	slack = 1e-9
-
-	// mostSurprises is the share of about the last fewRequests requests in their turn
-	// that a limit may refuse before it is left to the pacing.
-	mostSurprises = .15
-	fewRequests   = 16
 
 	// unknownLength is the assumed length of a limit without a reset.
 	unknownLength = 15 * time.Second
@@ -33,9 +51,14 @@ type Limit struct {
 	AsOf   time.Duration // when the last response that counts came
 	Window Window
 
+	// Surprises is the share of about the last 16 requests in their turn, for which
+	// the limit had room, that were refused.
+	Surprises float64
+
 	// The caller sets these.
 	Held     time.Duration // when the limit last made a request wait
 	InFlight float64       // what the requests without a response cost
+	Doubted  time.Duration // until when the limit is left to the pacing
 
 	reserve    float64       // the fraction of the quota that is left to other clients
 	most       float64       // the most that remained
@@ -44,9 +67,6 @@ type Limit struct {
 	start, own float64       // what remained when the window began, and what this process used since
 	begun      time.Duration // when the limit was first announced
 	spread     time.Duration // by how much response times differ
-	surprises  float64       // the share of the last requests that were refused in their turn
-	doubts     int           // how often the limit contradicted itself
-	doubted    time.Duration // until when the limit holds nothing back, because it contradicted itself
 	doubtful   bool          // the end does not tell when units come back
 	asked      bool          // the end is that of a Retry-After
 
@@ -177,15 +197,6 @@ func (m *Limit) Sent(t time.Duration) float64 { return m.sends.since(t) }
 
 // Probe returns the number of the request that is a probe and in flight, or 0.
 func (m *Limit) Probe() int { return m.probe.number }
-
-// Contradict leaves the limit to the pacing for two windows, and each time for twice
-// as many.
-func (m *Limit) Contradict(now time.Duration) {
-	if now >= m.doubted {
-		m.doubts = min(m.doubts+1, 6)
-	}
-	m.doubted = now + m.Length()<<m.doubts
-}
 
 // seconds returns s seconds, rounded up, at least 0 and at most the longest reset.
 func seconds(s float64) time.Duration {

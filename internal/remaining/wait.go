@@ -86,14 +86,14 @@ func (m *Limit) Wait(now, trip time.Duration, ahead, known float64) (wait time.D
 	return due - now, InTurn
 }
 
-// unknown reports whether it is not known when units come back, so that the limit is
-// left to the pacing: the limit or its resets contradicted themselves, or it has no
-// reset, or a window that is almost over when the next request is served, and what
-// comes back is not steady. In windows of a few seconds it never is.
+// unknown reports whether it is not known when units come back: the limit or its resets
+// contradicted themselves, or it has no reset, or a window that is almost over when the
+// next request is served, and what comes back is not steady. In windows of a few seconds
+// it never is.
 func (m *Limit) unknown(now, trip time.Duration) bool {
 	w := &m.Window
 	short := w.Ends && w.Length <= 4*trip
-	return now < m.doubted || w.Ends && m.doubtful || short && w.Length <= longestSpace || (short || !w.Ends) && !m.flow.steady()
+	return now < m.Doubted || w.Ends && m.doubtful || short && w.Length <= longestSpace || (short || !w.Ends) && !m.flow.steady()
 }
 
 // free reports whether a request that leaves room need not be spaced: much remains,
