@@ -183,12 +183,7 @@ func (l *Ledger) noteTrip(trip time.Duration) {
 
 // Latest returns the send time of the last request in flight that was sent at sent
 // or before, or sent itself if there is none.
-func (l *Ledger) Latest(sent time.Duration) time.Duration {
-	if r := l.sent.latest(sent); r != nil {
-		return r.at
-	}
-	return sent
-}
+func (l *Ledger) Latest(sent time.Duration) time.Duration { return l.sent.latest(sent) }
 
 // Settle ends the request in flight that was sent at sent. used reports whether the
 // service may have counted it.

@@ -18,16 +18,14 @@ func (q *Line) Remove(r Request) { q.add(-1, r) }
 func (q *Line) add(n int, r Request) {
 	q.requests += n
 	for name := range r.Costs {
-		cost := r.cost(name)
-		if cost == 0 {
-			continue
+		if cost := r.cost(name); cost > 0 {
+			if q.known == nil {
+				q.known = make(map[string]costs)
+			}
+			known := q.known[name]
+			known.add(n, cost)
+			q.known[name] = known
 		}
-		if q.known == nil {
-			q.known = make(map[string]costs)
-		}
-		known := q.known[name]
-		known.add(n, cost)
-		q.known[name] = known
 	}
 }
 

@@ -49,15 +49,16 @@ func (s *records) find(sent time.Duration) *record {
 	return nil
 }
 
-// latest returns the last request in flight that was sent at sent or before, or nil.
-func (s *records) latest(sent time.Duration) *record {
+// latest returns the send time of the last request in flight that was sent at sent or
+// before, or sent itself if there is none.
+func (s *records) latest(sent time.Duration) time.Duration {
 	i, _ := s.search(sent + 1)
 	for i--; i >= 0; i-- {
 		if !s.list[i].settled {
-			return &s.list[i]
+			return s.list[i].at
 		}
 	}
-	return nil
+	return sent
 }
 
 // overdue returns a request that has been in flight for hangTime or exceeds

@@ -6,15 +6,9 @@ import (
 	"example.com/awsretry/internal/limitheaders"
 )
 
-const (
-	// fewest is the minimum number of requests, or of units, in a measurement of the
-	// flow. With fewer, rounding would matter.
-	fewest = 8
-
-	// closeShare divides the mean response time. Requests that are sent closer
-	// together than that may be served in the opposite order.
-	closeShare = 16
-)
+// fewest is the minimum number of requests, or of units, in a measurement of the
+// flow. With fewer, rounding would matter.
+const fewest = 8
 
 // A flow measures the rate at which units come back without a reset, minus the rate
 // at which other clients take them, if that is not higher. Between two responses in

@@ -36,9 +36,6 @@ const (
 	// slack is the fraction of a quota that compensates for rounding.
 	slack = 1e-9
 
-	// unknownLength is the assumed length of a limit without a reset.
-	unknownLength = 15 * time.Second
-
 	// never is a time that never comes. Adding to it does not overflow.
 	never time.Duration = math.MaxInt64 / 4
 )
@@ -76,7 +73,7 @@ type Limit struct {
 	lastTake time.Duration
 	pause    time.Duration // before a probe
 	probe    probe
-	refused  bool // a probe at an end or a request in its turn was throttled: what was sent a window ago decides
+	refused  bool // see slides
 }
 
 // New returns the limit that a announces for the first time at now. It leaves
@@ -116,10 +113,10 @@ func (m *Limit) Size() float64 {
 // usable returns the part of the size that is not left to other clients.
 func (m *Limit) usable() float64 { return (1 - m.reserve) * m.Size() }
 
-// Length returns the length of the window, or 15 s if there is no reset.
+// Length returns the length of the window. Without a reset, 15 s are assumed.
 func (m *Limit) Length() time.Duration {
 	if !m.Window.Ends {
-		return unknownLength
+		return 15 * time.Second
 	}
 	return m.Window.Length
 }
@@ -136,9 +133,7 @@ func (m *Limit) estimate(now time.Duration, less float64) float64 {
 
 // Left returns what remains at now after the requests in flight. It is negative if
 // they cost more than remains.
-func (m *Limit) Left(now time.Duration) float64 {
-	return m.estimate(now, m.InFlight)
-}
+func (m *Limit) Left(now time.Duration) float64 { return m.estimate(now, m.InFlight) }
 
 // room returns how much this process may still use.
 func (m *Limit) room(now time.Duration) float64 {
@@ -159,7 +154,7 @@ func (m *Limit) CopyCost(other *Limit) { m.cost = other.cost }
 // Take records a request that is sent. trip is the mean response time.
 func (m *Limit) Take(now, trip time.Duration, number int, known float64, turn Turn) {
 	m.AddSent(now, known)
-	m.flow.take(number, known, now-m.lastTake < trip/closeShare)
+	m.flow.take(number, known, now-m.lastTake < trip/16)
 	m.cost.take(number, known)
 	m.lastTake = now
 	if turn != InTurn {

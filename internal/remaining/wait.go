@@ -31,17 +31,9 @@ const (
 	// pause, if the reset is not longer or there is a reserve.
 	maxPause = 30 * time.Second
 
-	// longestRefused is the longest window in which, after a throttled probe, what was
-	// sent one window ago decides.
-	longestRefused = time.Minute
-
 	// longestSpace is the longest space between two requests while their cost
 	// remains, if the reset is more than twelve minutes away.
 	longestSpace = 5 * time.Second
-
-	// firstPatience is how long other requests wait for the response to a probe while
-	// the response time is unknown.
-	firstPatience = 10 * time.Second
 )
 
 // A probe is a request that goes first, so that its response shows whether there is
@@ -77,7 +69,7 @@ func (m *Limit) Wait(now, trip time.Duration, ahead, known float64) (wait time.D
 		return 0, InTurn
 	}
 	probe, turn := m.probeDue(trip, ahead, room >= cost)
-	if turn == atEnd && m.refused && m.Window.Length <= longestRefused && m.mine() {
+	if turn == atEnd && m.slides() && m.mine() {
 		probe = max(probe, m.sentDue(now, cost))
 	}
 	if probe < due {
@@ -123,7 +115,7 @@ func (m *Limit) due(now time.Duration, room, ahead, cost float64) time.Duration 
 	w := &m.Window
 	if w.Ends && w.Passed && m.mine() {
 		sent := m.sentDue(now, ahead+cost)
-		if due = min(due, sent); m.refused && w.Length <= longestRefused && sent < never {
+		if due = min(due, sent); m.slides() && sent < never {
 			due = sent
 		}
 	}
@@ -133,11 +125,14 @@ func (m *Limit) due(now time.Duration, room, ahead, cost float64) time.Duration 
 	return due
 }
 
+// slides reports whether what was sent one window ago decides: the service refused
+// a probe at an end or a request in its turn, and the window is not long.
+func (m *Limit) slides() bool { return m.refused && m.Window.Length <= time.Minute }
+
 // sentDue returns the first time from the window's end on at which the requests that
 // this process sent within one window before leave room for cost.
 func (m *Limit) sentDue(now time.Duration, cost float64) time.Duration {
-	w := &m.Window
-	return m.sends.clear(max(w.End-w.Off, now)-m.cycle(), m.usable()-cost) + m.cycle()
+	return m.sends.clear(max(m.Window.End-m.Window.Off, now)-m.cycle(), m.usable()-cost) + m.cycle()
 }
 
 // cycle returns how long after a request was sent its units are certainly back, in
@@ -149,7 +144,7 @@ func (m *Limit) cycle() time.Duration {
 // pace returns the rate, in units per second, at which the room and the flow last
 // until the end of the window.
 func (m *Limit) pace(now time.Duration, room float64) float64 {
-	left := unknownLength
+	left := m.Length()
 	if w := &m.Window; w.Ends {
 		late := min(w.Off/2, seconds(w.Off.Seconds()*w.Off.Seconds()/w.Length.Seconds())) // on average, as resets are rounded
 		if m.Size() < fewest {
@@ -233,8 +228,8 @@ func (m *Limit) probeDue(trip time.Duration, ahead float64, fits bool) (due time
 	if !fits && w.Ends && due+trip >= w.End-w.Rounded() {
 		due, turn = min(due, w.End+w.Rounded()), atEnd
 	}
-	if m.probe.number != 0 && (turn != against || pause >= trip) {
-		due = m.probe.at + max(firstPause, cmp.Or(4*trip, firstPatience))
+	if m.probe.number != 0 && (turn != against || pause >= trip) { // wait for its response
+		due = m.probe.at + max(firstPause, cmp.Or(4*trip, 10*time.Second))
 	}
 	return due + seconds(ahead/m.cost.mean*pause.Seconds()), turn
 }
