@@ -103,7 +103,7 @@ func TestPoison(t *testing.T) {
 			poison = append(poison, `metadata = jsonb_set(metadata, `+fmt.Sprintf(path, endpoint)+`)`)
 		}
 		if q.store.sqlite { // it accepts invalid JSON, and any text as a time
-			poison = append(poison, `args = 'not JSON'`,
+			poison = append(poison, `args = 'not JSON'`, `args = x'2C1717'`, // the second looks like JSONB
 				`metadata = 'not JSON', state = 'running', attempted_at = `+q.store.after(`-3600`))
 			setJob(t, q, good, `created_at = 'yesterday'`)
 			if d := get(t, q, good); d.Reason != reasonUnreadable || !strings.Contains(d.Err, `"yesterday"`) {
@@ -113,10 +113,10 @@ func TestPoison(t *testing.T) {
 		for _, assignments := range poison {
 			setJob(t, q, enqueue(t, q, post(t, end.URL, "hello"), Options{}), assignments)
 		}
-		if n := len(list(t, q, Filter{Endpoint: end.URL})); n != 10 && (n != 11 || !q.store.sqlite) {
+		if n := len(list(t, q, Filter{Endpoint: end.URL})); n != 10 && (n != 12 || !q.store.sqlite) {
 			t.Errorf("%d have metadata with the endpoint", n)
 		}
-		start(t, q)
+		stop := start(t, q)
 		waitFor(t, q, Stats{Dead: len(poison), Delivered: 1})
 		for i, d := range list(t, q, Filter{State: Dead}) {
 			reason := reasonUnreadable
@@ -129,6 +129,10 @@ func TestPoison(t *testing.T) {
 			}
 		}
 		end.check(t, 1)
+		stop()
+		if n, err := q.Redrive(t.Context(), Filter{}); n != len(poison) || err != nil {
+			t.Errorf("%d of %d redriven, %v", n, len(poison), err)
+		}
 	})
 }
 

@@ -115,8 +115,8 @@ func (q *Queue) redrive(ctx context.Context, f Filter, until int64) (n int, err 
 	passed := `CASE WHEN args ->> 'deadline' ~ '^[0-9]{1,18}$' THEN CAST(args ->> 'deadline' AS bigint) < %s ELSE false END`
 	if q.store.sqlite {
 		fresh = `jsonb_patch(` + q.store.metadata() + `, '{"output": null, "cancel_attempted_at": null}')`
-		args = `CASE WHEN json_valid(args, 5) THEN jsonb_patch(args, '{"deadline": %d}') ELSE args END`
-		passed = `CASE WHEN json_valid(args, 5) THEN COALESCE(args ->> 'deadline', 0) BETWEEN 1 AND %s ELSE false END`
+		args = `CASE WHEN json_valid(args, 9) THEN jsonb_patch(args, '{"deadline": %d}') ELSE args END`
+		passed = `CASE WHEN json_valid(args, 9) THEN COALESCE(args ->> 'deadline', 0) BETWEEN 1 AND %s ELSE false END`
 	}
 	passed = fmt.Sprintf(passed, q.store.micros())
 	update := fmt.Sprintf(`UPDATE river_job SET state = 'available', scheduled_at = %s`, q.store.after(`0`))
