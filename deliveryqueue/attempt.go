@@ -132,12 +132,12 @@ const beginningSize = 512
 
 // beginning reads the beginning of a response's body, which is kept with the
 // delivery unless that is sealed. The attempt's timeout bounds it.
-func (q *Queue) beginning(resp *http.Response) []byte {
+func (q *Queue) beginning(ctx context.Context, resp *http.Response) []byte {
 	if resp == nil || q.config.Seal != nil || upgraded(resp) {
 		return nil
 	}
-	begin := make([]byte, beginningSize)
-	n, _ := io.ReadFull(resp.Body, begin) // bytes before an error are kept
+	begin, n := make([]byte, beginningSize), 0
+	q.hook(ctx, "Base", func() { n, _ = io.ReadFull(resp.Body, begin) }) // bytes before an error are kept
 	return begin[:n]
 }
 

@@ -48,8 +48,17 @@ func TestDeadLetterIsHandedOver(t *testing.T) {
 	}
 }
 
+// A panicBody panics at each call.
+type panicBody struct{}
+
+func (panicBody) Read([]byte) (int, error) { panic("boom") }
+func (panicBody) Close() error             { panic("boom") }
+
 func TestPanics(t *testing.T) {
 	t.Parallel()
+	body := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		return httpfake.Response(req, 200, panicBody{}), req.Body.Close()
+	})
 	same := func(data []byte) ([]byte, error) { return data, nil }
 	observe := func(awsretry.Attempt) { panic("boom") }
 	for _, tt := range []struct {
@@ -59,6 +68,7 @@ func TestPanics(t *testing.T) {
 	}{
 		{"Base", Config{Base: httpfake.Base(func(*http.Request) (*http.Response, error) { panic("boom") })},
 			Delivery{State: Dead, Reason: "panic", Attempts: 2}},
+		{"the response's body", Config{Base: body}, Delivery{State: Delivered, Attempts: 1, Status: 200}},
 		{"RetryStatus", Config{RetryStatus: func(int) bool { panic("boom") }, Base: httpfake.Statuses(503)},
 			Delivery{State: Dead, Reason: "panic", Attempts: 1}},
 		{"Observe", Config{Observe: observe, Base: httpfake.Statuses(400)},

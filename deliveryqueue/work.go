@@ -72,7 +72,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 
 	began := now()
 	a := q.attempt(ctx, stored, rec.Attempts+1)
-	beginning := q.beginning(a.Response)
+	beginning := q.beginning(ctx, a.Response)
 	took := now().Sub(began)
 	w.fetcher.ledger.responded(job.ID, took, a.Class == awsretry.Success, now())
 	after := rec.after(a, began, took, beginning)
@@ -130,10 +130,10 @@ func (q *Queue) obey(ctx context.Context, endpoint string, a awsretry.Attempt) {
 
 // after reads the rest of the response, and records how the endpoint responded.
 func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Attempt, now func() time.Time) {
-	if a.Response != nil {
-		finish(a.Response)
-	}
 	q, failed := w.queue, a.Class != awsretry.Success
+	if a.Response != nil {
+		q.hook(ctx, "Base", func() { finish(a.Response) })
+	}
 	switch {
 	case ctx.Err() != nil:
 		return
