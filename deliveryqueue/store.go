@@ -174,7 +174,7 @@ var errLocked = fmt.Errorf("others have locked the SQLite file for %v", lockWait
 func (s *store) insertSoon(ctx context.Context, all []newJob) (ids []int64, err error) {
 	if !s.sqlite {
 		db := s.db
-		if len(all) > jobsAtOnce {
+		if batch(all) < len(all) {
 			db = db.patient()
 		}
 		err = db.bounded(ctx, func(ctx context.Context) (err error) {
