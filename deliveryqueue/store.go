@@ -64,7 +64,7 @@ func openStore(ctx context.Context, from any, logger *slog.Logger) (s *store, er
 	}
 	s.files = make(map[string]os.FileInfo)
 	for _, path := range []string{s.path, s.path + "-wal"} { // the log exists while the database is open
-		if info, err := os.Stat(path); err == nil {
+		if info, err := os.Stat(path); s.sqlite && err == nil {
 			s.files[path] = info
 		}
 	}

@@ -211,6 +211,15 @@ func TestFileIsDeleted(t *testing.T) {
 	}
 }
 
+// PostgreSQL has no file.
+func TestNoFileIsDeleted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	check(t, os.WriteFile("-wal", nil, 0o600))
+	q := open(t, newPostgres(t), Config{})
+	check(t, os.Remove("-wal"))
+	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+}
+
 // A process that only enqueues does not mistake its own log for deleted after an
 // Enqueue whose context ended while the file was locked.
 func TestLogIsKept(t *testing.T) {
