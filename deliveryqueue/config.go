@@ -98,7 +98,7 @@ type Config struct {
 	StopTimeout time.Duration
 
 	// KeepDelivered is how long delivered and canceled deliveries stay in the
-	// store. 0: 24 hours; negative: forever.
+	// store, the former for at least a minute. 0: 24 hours; negative: forever.
 	KeepDelivered time.Duration
 
 	// PollInterval is how often Run polls the store for deliveries to attempt.

@@ -45,8 +45,8 @@ func (q *Queue) Run(ctx context.Context) error {
 		JobTimeout:                  q.jobTimeout(),
 		RescueStuckJobsAfter:        forever, // River goes by the process's clock; see sweep
 		FetchCooldown:               fetchCooldown,
-		FetchPollInterval:           fetchCooldown, // fetcher.fetch waits
-		CompletedJobRetentionPeriod: keep,
+		FetchPollInterval:           fetchCooldown,         // fetcher.fetch waits
+		CompletedJobRetentionPeriod: max(keep, delivering), // disable reads them
 		CancelledJobRetentionPeriod: keep,
 		DiscardedJobRetentionPeriod: forever, // dead letters
 	}, f)
