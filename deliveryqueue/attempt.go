@@ -53,6 +53,16 @@ func (q *Queue) transport(stored unread) *delivery.Transport {
 	return t
 }
 
+// closeIdleConnections closes those of Base, and of the copies of it that a Transport
+// makes after a timeout.
+func (t *transports) closeIdleConnections() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, each := range t.byPolicy {
+		each.CloseIdleConnections()
+	}
+}
+
 // refusal reports whether a status, such as during a deployment, is retried for
 // refusedFor.
 func refusal(status int) bool {
