@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
@@ -30,6 +31,10 @@ func TestDeadLetterIsHandedOver(t *testing.T) {
 	} {
 		hook := func(ctx context.Context, dead delivery.DeadLetter) error {
 			body := must[[]byte](t)(io.ReadAll(dead.Request.Body))
+			deadline, _ := ctx.Deadline()
+			if left := time.Until(deadline); left < settleTimeout || left > defaultAttemptTimeout+longestWait+settleTimeout {
+				t.Errorf("it has %v", left)
+			}
 			if id, _ := ID(ctx); id != 1 || string(body) != "hello" || dead.Request.Header.Get("Idempotency-Key") != "key 1" ||
 				dead.Response.StatusCode != 400 || dead.Attempts != 1 || dead.Reason != "permanent" {
 				t.Errorf("delivery %d, %q, %+v", id, body, dead)

@@ -207,7 +207,10 @@ func (q *Queue) bury(ctx context.Context, job *river.Job[args], rec record, err 
 func (q *Queue) handOver(
 	ctx context.Context, job *river.Job[args], stored unread, rec record, a awsretry.Attempt,
 ) error {
-	if err := q.giveAway(context.WithoutCancel(ctx), stored, rec, a); err != nil {
+	deadline, _ := ctx.Deadline() // of the job; a stop of Run does not cancel the hook
+	taking, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	if err := q.giveAway(taking, stored, rec, a); err != nil {
 		if a.Err != nil {
 			err = fmt.Errorf("%w; and the dead letter was not taken: %w", a.Err, err)
 		}
