@@ -56,8 +56,9 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 		return q.bury(ctx, job, rec, err)
 	}
 	ctx = context.WithValue(ctx, idKey{}, job.ID)
+	late := awsretry.Attempt{Stop: awsretry.StopDeadline, Err: errDeadline}
 	if stored.ended(now()) {
-		return q.fail(ctx, job, stored, rec, awsretry.Attempt{Stop: awsretry.StopDeadline, Err: errDeadline})
+		return q.fail(ctx, job, stored, rec, late)
 	}
 	h := w.fetcher.ledger.of(job.ID)
 	if yes, err := q.awaitTurn(ctx, rateOf(job.ID, stored.policy), meta.Head.Endpoint, h); refuses(err) {
@@ -71,6 +72,9 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	}
 
 	began := now()
+	if stored.ended(began) { // since its turn was asked for
+		return q.fail(ctx, job, stored, rec, late)
+	}
 	a := q.attempt(ctx, stored, rec.Attempts+1)
 	beginning := q.beginning(ctx, a.Response)
 	took := now().Sub(began)
