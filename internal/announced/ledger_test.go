@@ -206,13 +206,13 @@ func TestStories(t *testing.T) {
 			y.hear(y.send(), Limit{Reset: -1})
 			y.waits(0)
 		}},
-		{"requests are spaced from a tenth on", 0, func(y *story) {
-			y.hear(y.send(), of100(17, 30*s))
-			for range 7 {
+		{"requests are spaced from a sixth on", 0, func(y *story) {
+			y.hear(y.send(), of100(25, 30*s))
+			for range 8 {
 				y.send()
 			}
 			y.at(s)
-			y.waits(1760 * time.Millisecond) // 29 s for 10 that remain, and half a space, since the last one
+			y.waits(660 * time.Millisecond) // 29 s for 17 that remain, and half a space, since the last one
 		}},
 		{"what others may take is not saved for later", 0, func(y *story) {
 			y.hear(y.send(), of100(99, 60*s))

@@ -5,7 +5,7 @@ import "time"
 const (
 	// ampleShare is the fraction of a quota above which requests are not spaced if no
 	// other client uses it.
-	ampleShare = 1.0 / 10
+	ampleShare = 1.0 / 6
 
 	// flowShare is the fraction of the flow that is used. The rest leaves a margin
 	// in the quota, and makes processes that share the quota converge to equal rates.
@@ -96,10 +96,13 @@ func (m *limit) unknown(now, trip time.Duration) bool {
 // and no request had to wait recently. What other clients may take is not saved for
 // later: then there need only be room for twice what they probably have in flight.
 func (m *limit) free(now time.Duration, room float64) bool {
-	if crowd := m.crowd(); crowd > 0 {
-		return room >= 2*crowd*(m.inFlight.units(m.cost.mean)+m.cost.mean)+m.cost.mean
+	ample := room > m.usable()*ampleShare && (now >= m.held+m.length()/8 || !m.window.ends && room > 2*m.usable()*ampleShare)
+	crowd := m.crowd()
+	if crowd == 0 {
+		return ample
 	}
-	return room > m.usable()*ampleShare && (now >= m.held+m.length()/8 || !m.window.ends && room > 2*m.usable()*ampleShare)
+	theirs := 2 * crowd * (m.inFlight.units(m.cost.mean) + m.cost.mean)
+	return room >= theirs+m.cost.mean && (ample || m.flow.rate == 0)
 }
 
 // due returns when a request may be sent in its turn.
