@@ -76,7 +76,7 @@ func (m *limit) hear(a Limit, h heard) {
 		if a.Remaining < 1 && (m.heard < 0 || m.remaining >= 1 || begins) {
 			m.first.at = now
 		}
-		m.remaining, m.asOf = a.Remaining, now
+		m.remaining, m.asOf, m.over = a.Remaining, now, h.throttled
 		m.levels.note(now, h.trip, a.Remaining)
 	}
 

@@ -33,6 +33,7 @@ type limit struct {
 	heard       time.Duration // when the limit was last announced
 	heardFrom   int           // the number of the request whose response announced it last
 	heardRoute  Route         // of the last such request of this process
+	over        bool          // that response was throttled
 	levels      levels
 	start, own  float64       // what remained when the window began, and what this process used since
 	begun       time.Duration // when the limit was first announced
@@ -140,9 +141,14 @@ func (m *limit) left(now time.Duration) float64 {
 	return m.estimate(now, m.inFlight.units(m.cost.mean))
 }
 
-// room returns how much this process may still use.
+// room returns how much this process may still use. A value that is rounded down
+// stands for the mean of what it may be, until a request is throttled.
 func (m *limit) room(now time.Duration) float64 {
-	return m.left(now) + (slack-m.reserve)*m.size() - m.cost.rounding()/2
+	rounding := m.cost.rounding() / 2
+	if m.over {
+		rounding = -rounding
+	}
+	return m.left(now) + (slack-m.reserve)*m.size() + rounding
 }
 
 // costOf returns the room that a request needs. known is its cost, or 0 if unknown.
