@@ -231,7 +231,7 @@ interop: bin/lint ## Real clients, real servers, real faults, and CHAOS (60s) of
 	cd interop/clients && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 	cd interop/rows && ../../bin/lint ./... && go test -race -count=1 ./...
 
-clients: ## The table of docs/CLIENTS.md, measured again; compiles clients for minutes, so that make check only compares the page with the last table
+clients: ## The table of docs/CLIENTS.md, measured again; compiles clients for minutes, so that make check only compares its versions with go.mod
 	cd interop/rows && go test -vet=off -count=1 -update .
 
 fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
