@@ -8,7 +8,7 @@ import (
 	"example.com/awsretry/simulate/scenario"
 )
 
-// The ready scenarios show what docs/SIMULATE.md says.
+// The ready scenarios show what their files say, with these figures.
 func TestReadyScenarios(t *testing.T) {
 	if raceDetector {
 		t.Skip("it takes a minute with the race detector; make test runs it without")
