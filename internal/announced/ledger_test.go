@@ -206,13 +206,13 @@ func TestStories(t *testing.T) {
 			y.hear(y.send(), Limit{Reset: -1})
 			y.waits(0)
 		}},
-		{"requests are spaced from a tenth on", 0, func(y *story) {
-			y.hear(y.send(), of100(17, 30*s))
-			for range 7 {
+		{"requests are spaced from a sixth on", 0, func(y *story) {
+			y.hear(y.send(), of100(25, 30*s))
+			for range 8 {
 				y.send()
 			}
 			y.at(s)
-			y.waits(1760 * time.Millisecond) // 29 s for 10 that remain, and half a space, since the last one
+			y.waits(660 * time.Millisecond) // 29 s for 17 that remain, and half a space, since the last one
 		}},
 		{"what others may take is not saved for later", 0, func(y *story) {
 			y.hear(y.send(), of100(99, 60*s))
@@ -645,6 +645,17 @@ func TestFlowOfRefusedRequests(t *testing.T) {
 	if got := y.limits[0].Rate(); math.Abs(got) > .01 {
 		t.Errorf("a flow of %v/s, want none", got)
 	}
+}
+
+// What is rounded to nothing may be something, until a request is throttled.
+func TestRoundedToNothing(t *testing.T) {
+	y := &story{T: t, Ledger: New(0)}
+	for i, remaining := range []float64{90, 80, 70, 60, 50, 40, 30, 0} {
+		y.hear(y.sendAt(time.Duration(i)*10*time.Millisecond), of100(remaining, 20*s))
+	}
+	y.waits(3980 * time.Millisecond) // since it is 4.5 in the mean
+	y.throttle(y.sendAt(5*s), of100(0, 15*s))
+	y.waits(16 * s)
 }
 
 // Values that are rounded show the cost of a request only over a span, here of

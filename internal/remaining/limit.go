@@ -3,12 +3,13 @@
 //
 // A response shows what remained when its request was served. A value counts if it
 // is lower than expected or newer than the last one. Between responses, the package
-// measures the flow: the units that come back without a reset, minus those that other
-// clients take.
+// measures the flow: the units that come back without a reset.
 //
 // While much remains, requests are not delayed. Then they are spaced, so that the
-// remaining units and the flow last until the reset. If too little remains,
-// a request waits for the flow or for the reset.
+// remaining units and the flow last until the reset. What is saved for later would be
+// used by other clients, if there are any: then requests are spaced only if the others
+// probably have half of what remains in flight. If too little remains, a request waits
+// for the flow or for the reset.
 //
 // After a reset, a process that used all of the missing units itself may send again
 // what it sent one window earlier. So in no span of a window's length does it send
@@ -60,6 +61,7 @@ type Limit struct {
 	reserve    float64       // the fraction of the quota that is left to other clients
 	most       float64       // the most that remained
 	remaining  float64       // as of AsOf, less later requests whose responses did not announce it
+	over       bool          // the response of AsOf was throttled
 	levels     [2]level      // more than a mean response time apart
 	start, own float64       // what remained when the window began, and what this process used since
 	begun      time.Duration // when the limit was first announced
@@ -135,9 +137,14 @@ func (m *Limit) estimate(now time.Duration, less float64) float64 {
 // they cost more than remains.
 func (m *Limit) Left(now time.Duration) float64 { return m.estimate(now, m.InFlight) }
 
-// room returns how much this process may still use.
+// room returns how much this process may still use. A value that is rounded down
+// stands for the mean of what it may be, until a request is throttled.
 func (m *Limit) room(now time.Duration) float64 {
-	return m.Left(now) + (slack-m.reserve)*m.Size() - m.cost.rounding()/2
+	rounding := m.cost.rounding() / 2
+	if m.over {
+		rounding = -rounding
+	}
+	return m.Left(now) + (slack-m.reserve)*m.Size() + rounding
 }
 
 // Cost returns a known cost of a request, or the mean instead of 0.

@@ -11,7 +11,7 @@ import (
 const (
 	// ampleShare is the fraction of a quota above which requests are not spaced if no
 	// other client uses it.
-	ampleShare = 1.0 / 10
+	ampleShare = 1.0 / 6
 
 	// flowShare is the fraction of the flow that is used. The rest leaves a margin
 	// in the quota, and makes processes that share the quota converge to equal rates.
@@ -92,10 +92,13 @@ func (m *Limit) unknown(now, trip time.Duration) bool {
 // and no request had to wait recently. What other clients may take is not saved for
 // later: then there need only be room for twice what they probably have in flight.
 func (m *Limit) free(now time.Duration, room float64) bool {
-	if crowd := m.crowd(); crowd > 0 {
-		return room >= 2*crowd*(m.InFlight+m.cost.mean)+m.cost.mean
+	ample := room > m.usable()*ampleShare && (now >= m.Held+m.Length()/8 || !m.Window.Ends && room > 2*m.usable()*ampleShare)
+	crowd := m.crowd()
+	if crowd == 0 {
+		return ample
 	}
-	return room > m.usable()*ampleShare && (now >= m.Held+m.Length()/8 || !m.Window.Ends && room > 2*m.usable()*ampleShare)
+	theirs := 2 * crowd * (m.InFlight + m.cost.mean)
+	return room >= theirs+m.cost.mean && (ample || m.flow.rate == 0)
 }
 
 // Spaces reports whether the limit makes a request wait, or spaces requests.
