@@ -414,6 +414,10 @@ func TestStories(t *testing.T) {
 			y.at(2 * s)
 			y.hear(y.send(), of100(0, 28_000*s))
 			y.waits(29 * s)
+			sent := y.sendAt(31 * s)
+			y.Announce(y.now, sent, Answer{Limits: []Limit{of100(0, 29_000*s)}, Throttled: true, RetryAfter: 5 * s})
+			y.Settle(sent, false)
+			y.waits(6 * s) // it is always in seconds
 		}},
 		{"what makes no sense", 0, func(y *story) {
 			for _, l := range []Limit{

@@ -29,7 +29,7 @@ func (s *resets) read(w *remaining.Window, a Limit, h heard, missing float64) ti
 	if announced && s.measure(served, a.Reset) {
 		w.Length = 0
 	}
-	if s.milliseconds && a.Reset > 0 {
+	if announced && s.milliseconds && a.Reset > 0 {
 		a.Reset /= 1000
 	}
 	if a.Reset > limitheaders.LongestReset {

@@ -28,6 +28,7 @@ package remaining
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"example.com/awsretry/internal/limitheaders"
@@ -156,7 +157,10 @@ func (m *Limit) Cost(known float64) float64 {
 }
 
 // CopyCost copies the cost that was learned of another limit.
-func (m *Limit) CopyCost(other *Limit) { m.cost = other.cost }
+func (m *Limit) CopyCost(other *Limit) {
+	m.cost = other.cost
+	m.cost.samples = slices.Clone(other.cost.samples)
+}
 
 // Take records a request that is sent. trip is the mean response time.
 func (m *Limit) Take(now, trip time.Duration, number int, known float64, turn Turn) {
