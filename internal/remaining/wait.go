@@ -192,15 +192,15 @@ func (m *Limit) others() float64 {
 func (m *Limit) mine() bool { return m.others() < 1 && m.crowd() == 0 }
 
 // crowd returns how many times as much as this process other clients have used since
-// the window began, or 0 if that is little. If units come back, so that this is not
-// known, it returns 1.
+// the window began, or 0 if that is little. The requests in flight may have been
+// counted. If units come back, so that this is not known, it returns 1.
 func (m *Limit) crowd() float64 {
 	if !m.Window.Ends {
 		return 0
 	}
-	others, own := m.start-m.remaining-m.own, m.own
+	others, own := m.start-m.remaining-m.own-m.InFlight, m.own
 	if m.flow.rate > 0 {
-		others = m.others() + m.InFlight
+		others = m.others()
 		own = others
 	}
 	if others <= m.few() {
