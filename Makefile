@@ -211,9 +211,6 @@ fleet-chaos: ## Ten minutes of faults of a server, a cluster and a process of a 
 bench: ## What each library adds to a request; go run ./service, ./fleet and ./pacing in bench measure more
 	cd bench && go run .
 
-walks: ## How many functions, files and packages of the library four kinds of call run through, by coverage; V=-v names them
-	cd bench && go run ./walks $(V)
-
 PICTURES := $(CURDIR)/docs/pictures
 pictures: ## The pictures of the README and of docs, drawn again
 	cd cmd/awsretry && go run . simulate outage --settings naive,standard --picture $(PICTURES)/outage.svg
@@ -234,7 +231,7 @@ interop: bin/lint ## Real clients, real servers, real faults, and CHAOS (60s) of
 	cd interop/clients && CI=true CHAOS=$(CHAOS) go test -race -count=1 -timeout 15m ./...
 	cd interop/rows && ../../bin/lint ./... && go test -race -count=1 ./...
 
-clients: ## The table of docs/CLIENTS.md, measured again; compiles clients for minutes, so that make check only compares the page with the last table
+clients: ## The table of docs/CLIENTS.md, measured again; compiles clients for minutes, so that make check only compares its versions with go.mod
 	cd interop/rows && go test -vet=off -count=1 -update .
 
 fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
@@ -247,4 +244,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check adversaries later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest river-newest lint format $(LINTS) crossvet mutate api api-check vuln cover bench walks interop clients pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff
+.PHONY: help demo test check adversaries later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest river-newest lint format $(LINTS) crossvet mutate api api-check vuln cover bench interop clients pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff

@@ -2,8 +2,10 @@ package awsretry_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/url"
+	"os"
 	"testing"
 
 	"example.com/awsretry"
@@ -42,6 +44,8 @@ func TestErrorKinds(t *testing.T) {
 		{awsretry.Error{Stop: awsretry.StopMaxAttempts, Err: context.DeadlineExceeded}, true, true},
 		{awsretry.Error{Stop: awsretry.StopCanceled, Err: context.DeadlineExceeded}, true, false},
 		{awsretry.Error{Stop: awsretry.StopCanceled, Err: context.Canceled}, false, false},
+		{awsretry.Error{Stop: awsretry.StopCanceled, Err: errors.Join(context.Canceled, os.ErrDeadlineExceeded)}, false, false},
+		{awsretry.Error{}, false, false},
 		{awsretry.Error{Stop: awsretry.StopQuota, Err: awsretry.ErrQuotaExceeded}, false, true},
 	} {
 		if tt.err.Timeout() != tt.timeout || tt.err.Temporary() != tt.temporary {

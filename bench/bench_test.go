@@ -1,25 +1,8 @@
 package main
 
 import (
-	"runtime"
 	"testing"
 )
-
-// BenchmarkLibraries prints what benchstat compares:
-//
-//	go test -bench . -count 10 | benchstat -col /library -
-func BenchmarkLibraries(b *testing.B) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(goroutines))
-	for _, c := range cases {
-		b.Run("case="+c.name, func(b *testing.B) {
-			for _, lib := range libraries {
-				if c.over(lib) != nil {
-					b.Run("library="+lib.name, func(b *testing.B) { c.benchmark(b, lib) })
-				}
-			}
-		})
-	}
-}
 
 // Each library sends the attempts of the case, each with the whole body, and no
 // more.

@@ -352,7 +352,7 @@ func TestBrokenResponseAndUpgrade(t *testing.T) {
 				}
 				return resp, nil
 			})
-			resp, err := (&Transport{DeadLetter: readIt, Base: base}).RoundTrip(post(t, "http://a.example/", "x"))
+			resp, err := (&Transport{DeadLetter: readAll, Base: base}).RoundTrip(post(t, "http://a.example/", "x"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -145,9 +145,3 @@ func always(statuses ...int) func() http.RoundTripper {
 func fixed(base httpfake.Base) func() http.RoundTripper {
 	return func() http.RoundTripper { return base }
 }
-
-// readIt is a DeadLetter that reads the request's body.
-func readIt(_ context.Context, dead DeadLetter) error {
-	_, err := receive(dead.Request)
-	return err
-}

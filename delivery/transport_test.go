@@ -167,19 +167,6 @@ func TestNoQuota(t *testing.T) {
 	})
 }
 
-func TestObserve(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var got []string
-		tr := &Transport{Base: responding(500, 429, 404), Jitter: awsretry.NoJitter, Observe: func(a awsretry.Attempt) {
-			got = append(got, a.Class.String()+" "+a.Delay.String()+" "+string(a.Stop))
-		}}
-		send(t, tr, post(t, "http://a.example/", "x"))
-		if diff := cmp.Diff([]string{"transient 20s ", "throttled 20s ", "permanent 0s permanent"}, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	})
-}
-
 func TestValidateTransport(t *testing.T) {
 	retries := func(n int) *Policy { return &Policy{HealthyRetryPolicy: &RetryPolicy{NumRetries: &n}} }
 	raw := &Policy{RequestPolicy: &RequestPolicy{HeaderContentType: "text/css"}}

@@ -53,6 +53,16 @@ func (q *Queue) transport(stored unread) *delivery.Transport {
 	return t
 }
 
+// closeIdleConnections closes those of Base, and of the copies of it that a Transport
+// makes after a timeout.
+func (t *transports) closeIdleConnections() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, each := range t.byPolicy {
+		each.CloseIdleConnections()
+	}
+}
+
 // refusal reports whether a status, such as during a deployment, is retried for
 // refusedFor.
 func refusal(status int) bool {
@@ -132,12 +142,12 @@ const beginningSize = 512
 
 // beginning reads the beginning of a response's body, which is kept with the
 // delivery unless that is sealed. The attempt's timeout bounds it.
-func (q *Queue) beginning(resp *http.Response) []byte {
+func (q *Queue) beginning(ctx context.Context, resp *http.Response) []byte {
 	if resp == nil || q.config.Seal != nil || upgraded(resp) {
 		return nil
 	}
-	begin := make([]byte, beginningSize)
-	n, _ := io.ReadFull(resp.Body, begin) // bytes before an error are kept
+	begin, n := make([]byte, beginningSize), 0
+	q.hook(ctx, "Base", func() { n, _ = io.ReadFull(resp.Body, begin) }) // bytes before an error are kept
 	return begin[:n]
 }
 

@@ -202,6 +202,26 @@ func TestOutcomeThatIsTooLate(t *testing.T) {
 	})
 }
 
+// A success wins also in the batch of the outcome of a later attempt.
+func TestTwoOutcomesOfADelivery(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		q := open(t, store, Config{})
+		for first := range 2 {
+			id := enqueue(t, q, post(t, "http://endpoint.test", ""), Options{})
+			setJob(t, q, id, `state = 'running', attempted_at = `+q.store.after(`0`))
+			both := []*outcome{
+				{change: end(underWay(t, q, id, time.Minute), rivertype.JobStateCompleted, record{Attempts: 1})},
+				{change: end(underWay(t, q, id, 0), rivertype.JobStateDiscarded, record{Attempts: 2})},
+			}
+			settleAll(t.Context(), q.store.settle, []*outcome{both[first], both[1-first]})
+			if d := get(t, q, id); d.State != Delivered || !both[0].made || both[1].made != (first == 1) {
+				t.Errorf("%+v after %v and %v", d, both[0].made, both[1].made)
+			}
+		}
+	})
+}
+
 // An outcome is committed again if the reply to it was lost. It does not end the next
 // attempt, which may be another process's.
 func TestOutcomeThatIsCommittedTwice(t *testing.T) {

@@ -78,7 +78,8 @@ type Config struct {
 	// DeadLetter is called with a delivery that failed for good, as
 	// delivery.Transport.DeadLetter is. If it returns an error, the dead letter
 	// stays in the store. It may be called again for the same delivery if the
-	// process dies. nil: dead letters stay in the store.
+	// process dies, or if it continues after its context has ended, some 30 s after
+	// the attempt. nil: dead letters stay in the store.
 	DeadLetter func(context.Context, delivery.DeadLetter) error
 
 	// Observe is called once for every attempt, as delivery.Transport.Observe
@@ -98,7 +99,7 @@ type Config struct {
 	StopTimeout time.Duration
 
 	// KeepDelivered is how long delivered and canceled deliveries stay in the
-	// store. 0: 24 hours; negative: forever.
+	// store, the former for at least a minute. 0: 24 hours; negative: forever.
 	KeepDelivered time.Duration
 
 	// PollInterval is how often Run polls the store for deliveries to attempt.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"example.com/awsretry"
 	"example.com/awsretry/delivery"
@@ -30,6 +31,10 @@ func TestDeadLetterIsHandedOver(t *testing.T) {
 	} {
 		hook := func(ctx context.Context, dead delivery.DeadLetter) error {
 			body := must[[]byte](t)(io.ReadAll(dead.Request.Body))
+			deadline, _ := ctx.Deadline()
+			if left := time.Until(deadline); left < settleTimeout || left > defaultAttemptTimeout+longestWait+settleTimeout {
+				t.Errorf("it has %v", left)
+			}
 			if id, _ := ID(ctx); id != 1 || string(body) != "hello" || dead.Request.Header.Get("Idempotency-Key") != "key 1" ||
 				dead.Response.StatusCode != 400 || dead.Attempts != 1 || dead.Reason != "permanent" {
 				t.Errorf("delivery %d, %q, %+v", id, body, dead)
@@ -48,8 +53,17 @@ func TestDeadLetterIsHandedOver(t *testing.T) {
 	}
 }
 
+// A panicBody panics at each call.
+type panicBody struct{}
+
+func (panicBody) Read([]byte) (int, error) { panic("boom") }
+func (panicBody) Close() error             { panic("boom") }
+
 func TestPanics(t *testing.T) {
 	t.Parallel()
+	body := httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		return httpfake.Response(req, 200, panicBody{}), req.Body.Close()
+	})
 	same := func(data []byte) ([]byte, error) { return data, nil }
 	observe := func(awsretry.Attempt) { panic("boom") }
 	for _, tt := range []struct {
@@ -59,6 +73,7 @@ func TestPanics(t *testing.T) {
 	}{
 		{"Base", Config{Base: httpfake.Base(func(*http.Request) (*http.Response, error) { panic("boom") })},
 			Delivery{State: Dead, Reason: "panic", Attempts: 2}},
+		{"the response's body", Config{Base: body}, Delivery{State: Delivered, Attempts: 1, Status: 200}},
 		{"RetryStatus", Config{RetryStatus: func(int) bool { panic("boom") }, Base: httpfake.Statuses(503)},
 			Delivery{State: Dead, Reason: "panic", Attempts: 1}},
 		{"Observe", Config{Observe: observe, Base: httpfake.Statuses(400)},
@@ -103,7 +118,7 @@ func TestPoison(t *testing.T) {
 			poison = append(poison, `metadata = jsonb_set(metadata, `+fmt.Sprintf(path, endpoint)+`)`)
 		}
 		if q.store.sqlite { // it accepts invalid JSON, and any text as a time
-			poison = append(poison, `args = 'not JSON'`,
+			poison = append(poison, `args = 'not JSON'`, `args = x'2C1717'`, // the second looks like JSONB
 				`metadata = 'not JSON', state = 'running', attempted_at = `+q.store.after(`-3600`))
 			setJob(t, q, good, `created_at = 'yesterday'`)
 			if d := get(t, q, good); d.Reason != reasonUnreadable || !strings.Contains(d.Err, `"yesterday"`) {
@@ -113,10 +128,10 @@ func TestPoison(t *testing.T) {
 		for _, assignments := range poison {
 			setJob(t, q, enqueue(t, q, post(t, end.URL, "hello"), Options{}), assignments)
 		}
-		if n := len(list(t, q, Filter{Endpoint: end.URL})); n != 10 && (n != 11 || !q.store.sqlite) {
+		if n := len(list(t, q, Filter{Endpoint: end.URL})); n != 10 && (n != 12 || !q.store.sqlite) {
 			t.Errorf("%d have metadata with the endpoint", n)
 		}
-		start(t, q)
+		stop := start(t, q)
 		waitFor(t, q, Stats{Dead: len(poison), Delivered: 1})
 		for i, d := range list(t, q, Filter{State: Dead}) {
 			reason := reasonUnreadable
@@ -129,6 +144,10 @@ func TestPoison(t *testing.T) {
 			}
 		}
 		end.check(t, 1)
+		stop()
+		if n, err := q.Redrive(t.Context(), Filter{}); n != len(poison) || err != nil {
+			t.Errorf("%d of %d redriven, %v", n, len(poison), err)
+		}
 	})
 }
 

@@ -341,6 +341,21 @@ func TestEnqueueManyInOrder(t *testing.T) {
 	})
 }
 
+// EnqueueMany may take longer than one statement may: items with Once have a statement
+// each.
+func TestEnqueueManyOnce(t *testing.T) {
+	t.Parallel()
+	q := open(t, newPostgres(t), Config{})
+	execute(t, q.store.db, `CREATE FUNCTION far() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.05); RETURN NEW; END$$`)
+	execute(t, q.store.db, `CREATE TRIGGER far BEFORE INSERT ON river_job FOR EACH ROW EXECUTE FUNCTION far()`)
+	q.store.db.timeout = 400 * time.Millisecond
+	var items []Item
+	for i := range 10 {
+		items = append(items, Item{post(t, "http://endpoint.test", ""), Options{Once: true, IdempotencyKey: fmt.Sprint(i)}})
+	}
+	must[[]int64](t)(q.EnqueueMany(t.Context(), items))
+}
+
 // The store returns the retries of the fixed policies.
 func TestPolicyInTheStore(t *testing.T) {
 	t.Parallel()

@@ -48,7 +48,7 @@ type account struct {
 	health   health
 
 	succeeded time.Time // when an attempt last did, by the store's clock
-	flushed   bool      // since then
+	noted     bool      // the store has it
 }
 
 // A health is what the last attempts show about an endpoint.
@@ -212,7 +212,7 @@ func (l *ledger) enter(job int64, endpoint string, h health, now time.Time) {
 	defer l.mu.Unlock()
 	a := l.accounts[endpoint]
 	if a == nil {
-		a = &account{mean: quickly, flushed: true}
+		a = &account{mean: quickly, noted: true}
 		l.accounts[endpoint] = a
 	}
 	l.attempts[job] = running{endpoint: endpoint, n: l.attempts[job].n + 1, began: now}
@@ -253,7 +253,7 @@ func (l *ledger) responded(job int64, took time.Duration, succeeded bool, at tim
 	a := l.accounts[r.endpoint]
 	a.mean += (took - a.mean) / ofLast
 	if succeeded {
-		a.succeeded, a.flushed = at, false
+		a.succeeded, a.noted = at, false
 	}
 	r.ended = true
 	l.attempts[job] = r
@@ -297,19 +297,29 @@ func (l *ledger) delivered(endpoint string, now time.Time) bool {
 	return a != nil && now.Sub(a.succeeded) < delivering
 }
 
-// flush returns the last successes of the endpoints since the last call, and forgets
-// endpoints that were not used lately.
-func (l *ledger) flush(now time.Time) (all []success) {
+// unnoted returns the last successes of the endpoints that the store does not have, and
+// forgets endpoints that were not used lately.
+func (l *ledger) unnoted(now time.Time) (all []success) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for endpoint, a := range l.accounts {
-		if !a.flushed {
+		switch {
+		case !a.noted:
 			all = append(all, success{endpoint, a.succeeded.UnixMicro()})
-			a.flushed = true
-		}
-		if a.attempts == 0 && now.Sub(a.used) > lately {
+		case a.attempts == 0 && now.Sub(a.used) > lately:
 			delete(l.accounts, endpoint)
 		}
 	}
 	return all
+}
+
+// note records that the store has these successes.
+func (l *ledger) note(all []success) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range all {
+		if a := l.accounts[s.Endpoint]; a != nil {
+			a.noted = a.succeeded.UnixMicro() == s.At
+		}
+	}
 }

@@ -378,7 +378,17 @@ func TestWhatCounts(t *testing.T) {
 	}
 	want("quick again", 8)
 	pass(lately + 1)
-	l.flush(now)
+	l.enter(3, "a", health{}, now)
+	l.responded(3, 0, true, now)
+	l.leave(3, now)
+	pass(lately + 1)
+	l.unnoted(now)
+	if all := l.unnoted(now); len(all) != 1 {
+		t.Errorf("%d successes, which were not noted", len(all))
+	} else {
+		l.note(all)
+	}
+	l.unnoted(now)
 	if len(l.accounts) != 0 || len(l.attempts) != 0 {
 		t.Errorf("%d accounts, %d attempts", len(l.accounts), len(l.attempts))
 	}

@@ -299,7 +299,7 @@ func (q *Queue) page(ctx context.Context, ids []int64, newest bool) (page []Deli
 func (q *Queue) Request(ctx context.Context, id int64) (*http.Request, error) {
 	query := `SELECT args, metadata FROM river_job WHERE id = $1 AND queue = $2`
 	if q.store.sqlite {
-		query = `SELECT CASE WHEN json_valid(args, 5) THEN json(args) ELSE args END, json(` + q.store.metadata() + `)
+		query = `SELECT CASE WHEN json_valid(args, 9) THEN json(args) ELSE args END, json(` + q.store.metadata() + `)
 			FROM river_job WHERE id = $1 AND queue = $2`
 	}
 	var args, raw []byte

@@ -3,9 +3,12 @@ package deliveryqueue
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,4 +165,36 @@ func TestAttemptTimeout(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("the attempt does not end")
 	}
+}
+
+// Close closes all connections, also those that replace one on which an attempt timed
+// out.
+func TestCloseConnections(t *testing.T) {
+	t.Parallel()
+	var requests, opened, closed atomic.Int64
+	end := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 1 {
+			<-r.Context().Done()
+		}
+	}))
+	end.EnableHTTP2 = true
+	end.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			opened.Add(1)
+		case http.StateClosed:
+			closed.Add(1)
+		}
+	}
+	end.StartTLS()
+	defer end.Close()
+	q := must[*Queue](t)(Open(t.Context(), newSQLite(t), Config{Base: end.Client().Transport, AttemptTimeout: time.Second}))
+	enqueue(t, q, post(t, end.URL, "hello"), Options{Policy: retries(t, 5)})
+	stop := run(q)
+	waitFor(t, q, Stats{Delivered: 1})
+	check(t, errors.Join(stop(), q.Close()))
+	if opened.Load() < 2 {
+		t.Error("the retry uses the connection on which an attempt timed out")
+	}
+	eventually(t, "all connections are closed", func() bool { return closed.Load() == opened.Load() })
 }

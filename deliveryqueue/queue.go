@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -17,10 +16,9 @@ import (
 // store, to enqueue deliveries, to run them, or both. A Queue is safe for
 // concurrent use. Open returns one; the zero value is not usable.
 type Queue struct {
-	config  Config
-	ownBase bool         // config.Base is this package's
-	river   *slog.Logger // for River
-	store   store
+	config Config
+	river  *slog.Logger // for River
+	store  store
 
 	settling   *group
 	transports transports
@@ -57,22 +55,19 @@ func Open[Store ~string | *pgxpool.Pool | *sql.DB](ctx context.Context, store St
 	if river == nil {
 		river = slog.New(slog.DiscardHandler)
 	}
-	ownBase := config.Base == nil
 	config = config.withDefaults()
 	s, err := openStore(ctx, store, river)
 	if err != nil {
 		return nil, fmt.Errorf("deliveryqueue: Open: %w", err)
 	}
-	return &Queue{config: config, ownBase: ownBase, river: river, store: *s, settling: newGroup(), asked: make(signal, 1)}, nil
+	return &Queue{config: config, river: river, store: *s, settling: newGroup(), asked: make(signal, 1)}, nil
 }
 
-// Close closes the store. Call it after each Run has returned. Deliveries stay
-// in the store.
+// Close closes the store, and the idle connections of Config.Base. Call it after each
+// Run has returned. Deliveries stay in the store.
 func (q *Queue) Close() error {
 	q.closed.Store(true)
-	if base, ok := q.config.Base.(*http.Transport); ok && q.ownBase {
-		base.CloseIdleConnections()
-	}
+	q.transports.closeIdleConnections()
 	return q.store.close()
 }
 

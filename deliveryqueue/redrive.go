@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/riverqueue/river/rivertype"
@@ -115,15 +114,14 @@ func (q *Queue) redrive(ctx context.Context, f Filter, until int64) (n int, err 
 	passed := `CASE WHEN args ->> 'deadline' ~ '^[0-9]{1,18}$' THEN CAST(args ->> 'deadline' AS bigint) < %s ELSE false END`
 	if q.store.sqlite {
 		fresh = `jsonb_patch(` + q.store.metadata() + `, '{"output": null, "cancel_attempted_at": null}')`
-		args = `CASE WHEN json_valid(args, 5) THEN jsonb_patch(args, '{"deadline": %d}') ELSE args END`
-		passed = `CASE WHEN json_valid(args, 5) THEN COALESCE(args ->> 'deadline', 0) BETWEEN 1 AND %s ELSE false END`
+		args = `CASE WHEN json_valid(args, 9) THEN jsonb_patch(args, '{"deadline": %d}') ELSE args END`
+		passed = `CASE WHEN json_valid(args, 9) THEN COALESCE(args ->> 'deadline', 0) BETWEEN 1 AND %s ELSE false END`
 	}
 	passed = fmt.Sprintf(passed, q.store.micros())
 	update := fmt.Sprintf(`UPDATE river_job SET state = 'available', scheduled_at = %s`, q.store.after(`0`))
 	if f.State != Waiting {
 		update += fmt.Sprintf(`, priority = %d, attempt = 0, finalized_at = NULL, metadata = %s`, priority, fresh)
 	}
-	// Another process may have changed the state since the statement began.
 	condition, refused := fmt.Sprintf(`state IN (%s)`, stateList(f.State)), 0
 	if until != 0 {
 		update += `, args = ` + fmt.Sprintf(args, until)
@@ -172,21 +170,20 @@ func (q *Queue) inBatches(ctx context.Context, f Filter, update, condition strin
 		if f.Limit > 0 {
 			batch = min(batchSize, f.Limit-n)
 		}
-		ids, err := q.store.ids(ctx, q.store.db.patient(), fmt.Sprintf(
-			`%[1]s WHERE id IN (SELECT id FROM river_job WHERE %[2]s AND %[3]s%[4]s) AND %[3]s RETURNING id`,
-			update, where, condition, f.next(last, batch)), params)
+		ids, err := q.store.ids(ctx, q.store.reading,
+			fmt.Sprintf(`SELECT id FROM river_job WHERE %s AND %s%s`, where, condition, f.next(last, batch)), params)
+		if err != nil || len(ids) == 0 {
+			return n, err
+		}
+		changed, err := q.store.ids(ctx, q.store.db.patient(),
+			fmt.Sprintf(`%s WHERE id IN %s AND %s RETURNING id`, update, idList(ids), condition), nil)
 		if deadlocks++; sqlState(err) == deadlocked && deadlocks < mostDeadlocks { // with outcomes that were committed meanwhile
 			continue
 		}
 		deadlocks = 0
-		if err != nil {
+		if n += len(changed); err != nil || f.Limit > 0 && n == f.Limit {
 			return n, err
 		}
-		if n += len(ids); len(ids) == 0 || n == f.Limit {
-			return n, nil
-		}
-		if last = slices.Max(ids); f.Newest {
-			last = slices.Min(ids)
-		}
+		last = ids[len(ids)-1] // another process may have changed some of them since
 	}
 }

@@ -1,9 +1,11 @@
 package deliveryqueue
 
 import (
+	"database/sql"
 	"errors"
 	"math"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 )
@@ -109,4 +111,28 @@ func TestRedriveWhatIsNotDead(t *testing.T) {
 		}
 		waitFor(t, q, Stats{Delivered: 2})
 	})
+}
+
+// Redrive continues after a batch that another transaction has changed meanwhile.
+func TestRedriveBesideAnother(t *testing.T) {
+	t.Parallel()
+	q := open(t, newPostgres(t), Config{})
+	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
+	backlog(t, q, batchSize+1)
+	execute(t, q.store.db, `UPDATE river_job SET state = 'discarded', finalized_at = now()`)
+	another := must[*sql.Tx](t)(q.store.db.Begin())
+	defer another.Rollback()
+	execute(t, another, `UPDATE river_job SET state = 'cancelled' WHERE id < (SELECT max(id) FROM river_job)`)
+	var redriving sync.WaitGroup
+	redriving.Go(func() {
+		if n, err := q.Redrive(t.Context(), Filter{}); n != 1 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	})
+	eventually(t, "it waits for the other transaction", func() bool {
+		return scan[int](t, q, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	})
+	check(t, another.Commit())
+	redriving.Wait()
+	wantStats(t, q, Stats{Waiting: 1, Canceled: batchSize})
 }

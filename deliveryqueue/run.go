@@ -45,8 +45,8 @@ func (q *Queue) Run(ctx context.Context) error {
 		JobTimeout:                  q.jobTimeout(),
 		RescueStuckJobsAfter:        forever, // River goes by the process's clock; see sweep
 		FetchCooldown:               fetchCooldown,
-		FetchPollInterval:           fetchCooldown, // fetcher.fetch waits
-		CompletedJobRetentionPeriod: keep,
+		FetchPollInterval:           fetchCooldown,         // fetcher.fetch waits
+		CompletedJobRetentionPeriod: max(keep, delivering), // disable reads them
 		CancelledJobRetentionPeriod: keep,
 		DiscardedJobRetentionPeriod: forever, // dead letters
 	}, f)
@@ -63,17 +63,22 @@ func (q *Queue) Run(ctx context.Context) error {
 	sweeping.Go(func() { q.watchSweeps(ctx) })
 	<-ctx.Done()
 	defer sweeping.Wait() // after the stop, which is timed
-	stopping := time.Now()
+	begin := time.Now()
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.config.StopTimeout+cutOff)
+	defer cancel()
 	select {
 	case <-runner.Stopped():
-	case <-time.After(q.config.StopTimeout + cutOff):
+	case <-stopping.Done():
 	}
-	if time.Since(stopping) >= q.config.StopTimeout {
+	if time.Since(begin) >= q.config.StopTimeout {
 		err = fmt.Errorf("deliveryqueue: Run: attempts were not finished within Config.StopTimeout, %v, and were cut off",
 			q.config.StopTimeout)
 	}
 	if cause := context.Cause(ctx); errors.Is(cause, errReplaced) {
-		err = errors.Join(fmt.Errorf("deliveryqueue: Run: %w", cause), err)
+		return errors.Join(fmt.Errorf("deliveryqueue: Run: %w", cause), err)
+	}
+	if err := q.note(stopping, f.ledger); err != nil {
+		q.config.Logger.DebugContext(ctx, "deliveryqueue: the last successes were not noted", "error", err)
 	}
 	return err
 }

@@ -102,15 +102,20 @@ func (g *group) commit(ctx context.Context, settle settleFunc, c *change) (row c
 	return own.row, own.made, own.err
 }
 
-// settleAll commits outcomes together. If the store refuses a value of one, it
-// commits each by itself.
+// settleAll commits outcomes together. If two are of one job, or the store refuses a
+// value of one, it commits each by itself.
 func settleAll(ctx context.Context, settle settleFunc, all []*outcome) {
-	changes := make([]*change, len(all))
+	changes, jobs := make([]*change, len(all)), make(map[int64]bool)
 	for i, o := range all {
 		changes[i] = o.change
+		jobs[o.change.ID] = true
 	}
-	rows, err := settle(ctx, changes)
-	if refuses(err) && len(all) > 1 {
+	var rows map[int64]committed
+	var err error
+	if len(jobs) == len(all) {
+		rows, err = settle(ctx, changes)
+	}
+	if len(jobs) < len(all) || refuses(err) && len(all) > 1 {
 		for i := range all {
 			settleAll(ctx, settle, all[i:i+1])
 		}

@@ -64,7 +64,7 @@ func openStore(ctx context.Context, from any, logger *slog.Logger) (s *store, er
 	}
 	s.files = make(map[string]os.FileInfo)
 	for _, path := range []string{s.path, s.path + "-wal"} { // the log exists while the database is open
-		if info, err := os.Stat(path); err == nil {
+		if info, err := os.Stat(path); s.sqlite && err == nil {
 			s.files[path] = info
 		}
 	}
@@ -174,7 +174,7 @@ var errLocked = fmt.Errorf("others have locked the SQLite file for %v", lockWait
 func (s *store) insertSoon(ctx context.Context, all []newJob) (ids []int64, err error) {
 	if !s.sqlite {
 		db := s.db
-		if len(all) > jobsAtOnce {
+		if batch(all) < len(all) {
 			db = db.patient()
 		}
 		err = db.bounded(ctx, func(ctx context.Context) (err error) {

@@ -161,18 +161,21 @@ func TestRiverDoesNotWrite(t *testing.T) {
 	}
 }
 
-// River deletes what was delivered, and no dead letter.
+// River deletes what was delivered, but not before a 410 may ask for it, and no dead
+// letter.
 func TestCleaning(t *testing.T) {
 	t.Parallel()
-	end := newEndpoint(t, 200, 400)
+	end := newEndpoint(t, 200, 200, 400)
 	q := open(t, newSQLite(t), Config{KeepDelivered: time.Millisecond, Workers: 1})
-	enqueue(t, q, post(t, end.URL, "hello"), Options{})
-	enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	for range 3 {
+		enqueue(t, q, post(t, end.URL, "hello"), Options{})
+	}
 	stop := start(t, q)
 	eventually(t, "all have ended", func() bool { return stats(t, q).open() == 0 })
 	stop()
+	setJob(t, q, 1, `finalized_at = `+q.store.after(fmt.Sprint(-delivering.Seconds())))
 	start(t, q) // the cleaner runs once in the beginning, and then after each 30 s
-	waitFor(t, q, Stats{Dead: 1})
+	waitFor(t, q, Stats{Dead: 1, Delivered: 1})
 }
 
 // A file that was deleted accepts no deliveries, and Run stops, or does not start.
@@ -209,6 +212,15 @@ func TestFileIsDeleted(t *testing.T) {
 	if err := q.Run(t.Context()); !errors.Is(err, errReplaced) {
 		t.Errorf("Run: %v", err)
 	}
+}
+
+// PostgreSQL has no file.
+func TestNoFileIsDeleted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	check(t, os.WriteFile("-wal", nil, 0o600))
+	q := open(t, newPostgres(t), Config{})
+	check(t, os.Remove("-wal"))
+	enqueue(t, q, post(t, "http://endpoint.test", "hello"), Options{})
 }
 
 // A process that only enqueues does not mistake its own log for deleted after an

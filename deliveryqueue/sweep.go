@@ -58,8 +58,8 @@ func (q *Queue) sweepUntil(ctx context.Context, l *ledger, end func(error)) {
 			return
 		}
 		err := q.sweep(ctx)
-		if all := l.flush(time.Now()); err == nil && len(all) > 0 {
-			err = q.store.noteSuccesses(ctx, all)
+		if err == nil {
+			err = q.note(ctx, l)
 		}
 		if err == nil && time.Since(forgot) >= forgetting {
 			err = q.store.forget(ctx)
@@ -72,6 +72,19 @@ func (q *Queue) sweepUntil(ctx context.Context, l *ledger, end func(error)) {
 		case <-time.After(step):
 		}
 	}
+}
+
+// note stores the successes that the store does not have.
+func (q *Queue) note(ctx context.Context, l *ledger) error {
+	all := l.unnoted(time.Now())
+	if len(all) == 0 {
+		return nil
+	}
+	err := q.store.noteSuccesses(ctx, all)
+	if err == nil {
+		l.note(all)
+	}
+	return err
 }
 
 // watchSweeps logs, until ctx ends, when no sweep succeeds for long: the store fails,

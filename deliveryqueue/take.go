@@ -153,7 +153,8 @@ func (s *store) take(ctx context.Context, of []candidate, client string) (all []
 	return all, err
 }
 
-// takeQuery returns the statement of take. River's attempt number is an int16.
+// takeQuery returns the statement of take. River's attempt number is an int16. In
+// SQLite, args that look like JSON and are not would make it fail for all rows.
 func (s *store) takeQuery() string {
 	alone := `EXISTS (SELECT 1 FROM deliveryqueue_endpoint AS own WHERE own.endpoint = %s AND ` + s.isLeftAlone() + `)`
 	if s.sqlite { // it has no LATERAL
@@ -170,7 +171,7 @@ func (s *store) takeQuery() string {
 			UPDATE river_job SET state = 'running', attempt = min(attempt + 1, %[3]d), attempted_at = %[4]s,
 				attempted_by = jsonb_array($2)
 			WHERE id IN (SELECT id FROM pick)
-			RETURNING id, CASE WHEN json_valid(args, 5) THEN json(args) ELSE 'null' END,
+			RETURNING id, CASE WHEN json_valid(args, 9) THEN json(args) ELSE 'null' END,
 				CASE WHEN json_valid(metadata, 5) THEN json(metadata) ELSE metadata END, attempt, attempted_at, created_at, %[1]s`,
 			s.endpoint(), s.available(), math.MaxInt16, s.after(`0`), fmt.Sprintf(alone, `value ->> 'endpoint'`))
 	}

@@ -1,8 +1,13 @@
 package deliveryqueue
 
 import (
+	"net/http"
 	"testing"
 	"time"
+
+	"example.com/awsretry"
+	"example.com/awsretry/internal/httpfake"
+	"github.com/riverqueue/river"
 )
 
 // Turns are an interval apart, none is farther ahead than requested, and after a
@@ -139,5 +144,25 @@ func TestThrottleOfManyProcesses(t *testing.T) {
 		if took, least := r.at.Sub(begin), time.Duration(i)*time.Second/rate; took < least-5*time.Millisecond {
 			t.Errorf("%d requests in %v, want at least %v", i+1, took, least)
 		}
+	}
+}
+
+// An attempt whose turn is after the deadline is not made.
+func TestTurnAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	q := open(t, newSQLite(t), Config{Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+		t.Error("an attempt was made")
+		return httpfake.Empty(204, req), req.Body.Close()
+	})})
+	const name = "http://endpoint.test"
+	check(t, q.SetThrottle(t.Context(), name, 1))
+	id := enqueue(t, q, post(t, name, "hello"), Options{Deadline: time.Now().Add(early)})
+	execute(t, q.store.db, `UPDATE deliveryqueue_endpoint SET next_at = `+q.store.micros()+` + 50000`)
+	w := &worker{queue: q, fetcher: q.newFetcher(t.Context())}
+	job := must[[]taken](t)(q.store.take(t.Context(), []candidate{{Endpoint: name, N: 1}}, "a client"))[0].job
+	w.fetcher.ledger.enter(id, name, health{throttled: true}, time.Now())
+	_ = w.Work(t.Context(), &river.Job[args]{JobRow: job, Args: args{job.EncodedArgs}})
+	if d := get(t, q, id); d.State != Dead || d.Reason != string(awsretry.StopDeadline) {
+		t.Errorf("%+v", d)
 	}
 }

@@ -56,8 +56,9 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 		return q.bury(ctx, job, rec, err)
 	}
 	ctx = context.WithValue(ctx, idKey{}, job.ID)
+	late := awsretry.Attempt{Stop: awsretry.StopDeadline, Err: errDeadline}
 	if stored.ended(now()) {
-		return q.fail(ctx, job, stored, rec, awsretry.Attempt{Stop: awsretry.StopDeadline, Err: errDeadline})
+		return q.fail(ctx, job, stored, rec, late)
 	}
 	h := w.fetcher.ledger.of(job.ID)
 	if yes, err := q.awaitTurn(ctx, rateOf(job.ID, stored.policy), meta.Head.Endpoint, h); refuses(err) {
@@ -71,8 +72,11 @@ func (w *worker) Work(ctx context.Context, job *river.Job[args]) error {
 	}
 
 	began := now()
+	if stored.ended(began) { // since its turn was asked for
+		return q.fail(ctx, job, stored, rec, late)
+	}
 	a := q.attempt(ctx, stored, rec.Attempts+1)
-	beginning := q.beginning(a.Response)
+	beginning := q.beginning(ctx, a.Response)
 	took := now().Sub(began)
 	w.fetcher.ledger.responded(job.ID, took, a.Class == awsretry.Success, now())
 	after := rec.after(a, began, took, beginning)
@@ -130,10 +134,10 @@ func (q *Queue) obey(ctx context.Context, endpoint string, a awsretry.Attempt) {
 
 // after reads the rest of the response, and records how the endpoint responded.
 func (w *worker) after(ctx context.Context, job *river.Job[args], a awsretry.Attempt, now func() time.Time) {
-	if a.Response != nil {
-		finish(a.Response)
-	}
 	q, failed := w.queue, a.Class != awsretry.Success
+	if a.Response != nil {
+		q.hook(ctx, "Base", func() { finish(a.Response) })
+	}
 	switch {
 	case ctx.Err() != nil:
 		return
@@ -207,7 +211,10 @@ func (q *Queue) bury(ctx context.Context, job *river.Job[args], rec record, err 
 func (q *Queue) handOver(
 	ctx context.Context, job *river.Job[args], stored unread, rec record, a awsretry.Attempt,
 ) error {
-	if err := q.giveAway(context.WithoutCancel(ctx), stored, rec, a); err != nil {
+	deadline, _ := ctx.Deadline() // of the job; a stop of Run does not cancel the hook
+	taking, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	if err := q.giveAway(taking, stored, rec, a); err != nil {
 		if a.Err != nil {
 			err = fmt.Errorf("%w; and the dead letter was not taken: %w", a.Err, err)
 		}

@@ -168,16 +168,11 @@ func TestGoLines(t *testing.T) {
 	}
 }
 
-// TestClientsTable compares the table of docs/CLIENTS.md with the one that was
-// measured last, and its versions with those that a measurement would use.
+// TestClientsTable compares the versions in the table of docs/CLIENTS.md with those
+// that a measurement would use.
 func TestClientsTable(t *testing.T) {
-	const page = "docs/CLIENTS.md"
-	table := readText(t, "interop/rows/testdata/table.md")
-	if !strings.Contains(readText(t, page), "writes this table. -->\n\n"+table+"\n<!-- The end of the table. -->") {
-		t.Errorf("%s does not have the table of interop/rows; make clients writes it", page)
-	}
 	versions := readText(t, "interop/rows/go.mod")
-	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` (v[^ ,]+)").FindAllStringSubmatch(table, -1)
+	rows := regexp.MustCompile("(?m)^\\| `([^`]+)` (v[^ ,]+)").FindAllStringSubmatch(readText(t, "docs/CLIENTS.md"), -1)
 	if len(rows) < 5 {
 		t.Errorf("only %d rows", len(rows))
 	}

@@ -105,6 +105,32 @@ func TestAnnouncedLimitsAreShared(t *testing.T) {
 	})
 }
 
+// Limits that were announced while the store failed reach the other processes
+// afterwards.
+func TestAnnouncedDuringAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, service := &fleettest.Store{Latency: time.Millisecond}, &window{quota: 600}
+		far := &link{Client: store}
+		var transports []*awsretry.Transport
+		for _, client := range []fleet.Client{far, store} {
+			shared := newFleet(t, client, fleet.Config{})
+			defer shared.Close()
+			transports = append(transports, limited(service, shared))
+			send(t, transports[len(transports)-1])
+		}
+		time.Sleep(time.Second)
+		far.mode.Store(refuses)
+		callers(t, transports[0], 20, time.Second)
+		far.mode.Store(works)
+		time.Sleep(10 * time.Second)
+		service.mu.Lock()
+		defer service.mu.Unlock()
+		if l := stateOf(transports[1]).Limits; service.left > 500 || len(l) != 1 || l[0].Remaining != float64(service.left) {
+			t.Errorf("the second process expects %+v, and %d are left", l, service.left)
+		}
+	})
+}
+
 // Invalid limits from a store are reported, and not used.
 func TestHostileLimits(t *testing.T) {
 	for _, said := range []string{

@@ -117,8 +117,9 @@ func TestManyNewPartitions(t *testing.T) {
 
 // The members of a Transport end when it is garbage.
 func TestTransportIsDropped(t *testing.T) {
-	var left atomic.Bool
+	var joined, left atomic.Bool
 	shared := newFleet(t, clientFunc(func(_ context.Context, _ string, r protocol.Request) ([]string, error) {
+		joined.Store(true)
 		if r.Leaving {
 			left.Store(true)
 		}
@@ -127,7 +128,7 @@ func TestTransportIsDropped(t *testing.T) {
 	defer shared.Close()
 	tr := &awsretry.Transport{Base: respond(200, 0), Shared: shared}
 	send(t, tr)
-	time.Sleep(100 * time.Millisecond)
+	eventually(t, "the member joins", joined.Load)
 	runtime.KeepAlive(tr)
 	eventually(t, "the member leaves", func() bool {
 		runtime.GC()

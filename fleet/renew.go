@@ -93,6 +93,7 @@ func (m *member) fail(err error) {
 	if m.failing {
 		m.unsent = protocol.Sums{}
 	}
+	m.told = "" // unlike the outcomes, the limits are not out of date
 	if m.failed++; m.failed == 1 && m.until.IsZero() {
 		m.begin(m.fleet.rateWithoutStore())
 	}

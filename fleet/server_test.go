@@ -123,9 +123,13 @@ func TestFaults(t *testing.T) {
 		{"connections cut", func() { s.Do("CLIENT", "KILL", "TYPE", "normal") }, func() {}, true},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
+			before, _ := s.Try("HGET", key, "renewals")
 			fault.begin()
 			if fault.kept {
-				time.Sleep(100 * time.Millisecond)
+				eventually(t, "a renewal", func() bool {
+					n, err := s.Try("HGET", key, "renewals")
+					return err == nil && n != before
+				})
 			} else {
 				m.until(t, false)
 			}

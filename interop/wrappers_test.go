@@ -52,32 +52,6 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// otelhttp over a Transport counts the bytes of a body with a reader of its own, and
-// leaves the request its GetBody. A retry sends the same bytes.
-func TestCountedBodiesAreSentAgain(t *testing.T) {
-	large := string(kit.Random(1, 1<<20))
-	for name, content := range map[string]string{"in memory": "a short body", "through a wrapper": large} {
-		t.Run(name, func(t *testing.T) {
-			srv := kit.ServeScript(t, kit.Respond(503, ""), kit.Respond(200, ""))
-			req := kit.NewRequest(t, t.Context(), http.MethodPost, srv.URL, strings.NewReader(content))
-			if content == large {
-				wrap := func() io.ReadCloser { return io.NopCloser(kit.StreamOf(content)) }
-				req.Body = wrap()
-				req.GetBody = func() (io.ReadCloser, error) { return wrap(), nil }
-			}
-			rt := otelhttp.NewTransport(kit.Retrying(srv.Base))
-			httpfake.ReadAll(t, kit.Must[*http.Response](t)(rt.RoundTrip(req)))
-			seen := srv.Requests()
-			if len(seen) != 2 || seen[1].Body != content {
-				t.Fatalf("%d requests; the last body is not the one that was sent", len(seen))
-			}
-			if first := seen[0].Body; first != content {
-				t.Errorf("the first attempt sent %d bytes, want %d", len(first), len(content))
-			}
-		})
-	}
-}
-
 // shortLived returns a new token every time, as a source does whose tokens
 // expire during a delay.
 type shortLived struct{ tokens atomic.Int32 }

@@ -14,12 +14,9 @@ import (
 	"example.com/awsretry/internal/httpfake"
 	"example.com/awsretry/internal/pacer"
 	"example.com/awsretry/otelretry"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
-	api "go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
 // What the gauges of a partition show, until Unregister.
@@ -324,36 +321,5 @@ func TestMetricsDoNotAllocate(t *testing.T) {
 	count := func(rt http.RoundTripper) float64 { return testing.AllocsPerRun(200, func() { send(rt, req) }) }
 	if without, with := count(bare), count(metered); with > without {
 		t.Errorf("%v allocations for a request with metrics, %v without", with, without)
-	}
-}
-
-// otelhttp above and below a Transport counts a call and each of its attempts,
-// unless one of the two has no metrics.
-func TestOtelhttpAboveAndBelow(t *testing.T) {
-	for above, want := range map[api.MeterProvider]uint64{nil: 4, noop.NewMeterProvider(): 3} {
-		synctest.Test(t, func(t *testing.T) {
-			reader := sdk.NewManualReader()
-			meters := sdk.NewMeterProvider(sdk.WithReader(reader))
-			attempts := otelhttp.NewTransport(httpfake.Statuses(503, 503, 200), otelhttp.WithMeterProvider(meters))
-			if above == nil {
-				above = meters
-			}
-			get(t, t.Context(), otelhttp.NewTransport(&awsretry.Transport{Base: attempts}, otelhttp.WithMeterProvider(above)))
-			var all metricdata.ResourceMetrics
-			if err := reader.Collect(t.Context(), &all); err != nil {
-				t.Fatal(err)
-			}
-			counted := uint64(0)
-			for _, m := range all.ScopeMetrics[0].Metrics {
-				if durations, ok := m.Data.(metricdata.Histogram[float64]); ok && m.Name == "http.client.request.duration" {
-					for _, p := range durations.DataPoints {
-						counted += p.Count
-					}
-				}
-			}
-			if counted != want {
-				t.Errorf("the durations have %d requests, want %d", counted, want)
-			}
-		})
 	}
 }

@@ -2,7 +2,6 @@ package retryablehttp
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +17,6 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
-
-	"example.com/awsretry"
 )
 
 // Every kind of body is sent again, with its length where that is known.
@@ -146,62 +143,6 @@ func TestBodyBytes(t *testing.T) {
 	}
 }
 
-// The last response is an error by default, and the caller's with a handler.
-func TestGivingUp(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, 503)
-	c := newClient()
-	c.RetryMax = 2
-	_, err := c.Do(request(t, "GET", s.URL, nil))
-	if err == nil || !strings.HasSuffix(err.Error(), "giving up after 3 attempt(s)") || s.seen() != 3 {
-		t.Errorf("after %d attempts: %v", s.seen(), err)
-	}
-	c.ErrorHandler = PassthroughErrorHandler
-	if got := do(t, c, request(t, "GET", s.URL, nil)); got != "Service Unavailable" {
-		t.Errorf("got %q", got)
-	}
-	boom := errors.New("boom")
-	c.ErrorHandler = func(resp *http.Response, err error, tries int) (*http.Response, error) {
-		text(t, resp)
-		return nil, fmt.Errorf("%w after %d: %v", boom, tries, err)
-	}
-	if _, err := c.Do(request(t, "GET", s.URL, nil)); !errors.Is(err, boom) || err.Error() != "boom after 3: <nil>" {
-		t.Error(err)
-	}
-}
-
-// CheckRetry may read the response's body and put it back.
-func TestCheckRetry(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, 404, 200)
-	c := newClient()
-	c.CheckRetry = func(_ context.Context, resp *http.Response, _ error) (bool, error) {
-		data, _ := io.ReadAll(resp.Body)
-		resp.Body = io.NopCloser(bytes.NewReader(data))
-		return string(data) == "Not Found", nil
-	}
-	if got := do(t, c, request(t, "GET", s.URL, nil)); got != "OK" || s.seen() != 2 {
-		t.Errorf("got %q after %d", got, s.seen())
-	}
-}
-
-// A RoundTripper sends a request with GetBody again.
-func TestRoundTripper(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, 200, 500, 200)
-	rt := &RoundTripper{} // with its own Client
-	for _, client := range []*http.Client{{Transport: rt}, newClient().StandardClient()} {
-		resp, err := client.PostForm(s.URL, url.Values{"a": {"b"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text(t, resp)
-	}
-	if rt.Client == nil || !slices.Equal(s.bodies, []string{"a=b", "a=b", "a=b"}) {
-		t.Errorf("%v, %q", rt.Client, s.bodies)
-	}
-}
-
 // What RequestLogHook and PrepareRetry set in the headers is sent, in each attempt.
 // An error of PrepareRetry ends the request.
 func TestRequestLogHook(t *testing.T) {
@@ -308,23 +249,6 @@ func TestCheckRedirect(t *testing.T) {
 	}
 }
 
-// The end of the context ends the delay.
-func TestCancel(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, 500)
-	c := newClient()
-	c.RetryWaitMin, c.RetryWaitMax = time.Hour, time.Hour
-	ctx, cancel := context.WithCancel(t.Context())
-	c.Backoff = func(min, max time.Duration, n int, resp *http.Response) time.Duration {
-		time.AfterFunc(20*time.Millisecond, cancel)
-		return DefaultBackoff(min, max, n, resp)
-	}
-	req := request(t, "GET", s.URL, nil).WithContext(ctx)
-	if _, err := c.Do(req); err != context.Canceled {
-		t.Errorf("%v, want %v itself", err, context.Canceled)
-	}
-}
-
 // The zero Client sends once.
 func TestZeroClient(t *testing.T) {
 	t.Parallel()
@@ -336,29 +260,6 @@ func TestZeroClient(t *testing.T) {
 	c.RetryMax = 1
 	c.RetryWaitMax = time.Millisecond
 	if _, err := c.Post(s.URL, "text/plain", nil); err == nil || s.seen() != 3 {
-		t.Errorf("after %d: %v", s.seen(), err)
-	}
-}
-
-// Transport is a separate http.RoundTripper, with the settings of a Transport,
-// and it sees each attempt of the Client.
-func TestTransport(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, 500, 200, 500, 200)
-	c := newClient()
-	var stops []awsretry.Stop
-	c.Transport().Observe = func(a awsretry.Attempt) { stops = append(stops, a.Stop) }
-	c.Transport().Backoff = awsretry.Exponential{Initial: time.Millisecond}
-	do(t, c, request(t, "GET", s.URL, nil))
-	if resp, err := (&http.Client{Transport: c.Transport()}).Get(s.URL); err != nil || text(t, resp) != "OK" {
-		t.Errorf("%v, %v", resp, err)
-	}
-	if want := []awsretry.Stop{"", awsretry.StopSuccess, "", awsretry.StopSuccess}; !slices.Equal(stops, want) {
-		t.Errorf("%q", stops)
-	}
-	invalid := &Client{HTTPClient: &http.Client{}}
-	invalid.Transport().Quota.Capacity, invalid.Transport().Quota.Share = -1, 2
-	if _, err := invalid.Get(s.URL); err == nil || !strings.Contains(err.Error(), "Quota.Share") || s.seen() != 4 {
 		t.Errorf("after %d: %v", s.seen(), err)
 	}
 }

@@ -178,31 +178,22 @@ func TestServiceAndPolicy(t *testing.T) {
 			if tt.method == "POST" && tt.status == 502 && retries || tt.status == 404 && strings.Contains(choice.name, "own") {
 				tt.sent = 2
 			}
-			for _, applied := range []string{"before", "after"} {
-				synctest.Test(t, func(t *testing.T) {
-					var tr awsretry.Transport
-					if applied == "before" {
-						GitHub.Apply(&tr)
-					}
-					for _, set := range choice.set {
-						set(&tr)
-					}
-					if applied == "after" {
-						GitHub.Apply(&tr)
-					}
-					sent := 0
-					tr.Base = httpfake.Base(func(req *http.Request) (*http.Response, error) {
-						sent++
-						return httpfake.Response(req, tt.status, io.NopCloser(strings.NewReader(tt.body))), nil
-					})
-					tr.MaxAttempts = 2
-					req := httpfake.Request(t, t.Context(), tt.method, nil)
-					if resp, err := tr.RoundTrip(req); err != nil || resp.StatusCode != tt.status || sent != tt.sent {
-						t.Errorf("policy %s, applied %s it: %s with %d %s is sent %d times, want %d; %v",
-							choice.name, applied, tt.method, tt.status, tt.body, sent, tt.sent, err)
-					}
-				})
-			}
+			synctest.Test(t, func(t *testing.T) {
+				sent := 0
+				tr := awsretry.Transport{MaxAttempts: 2, Base: httpfake.Base(func(req *http.Request) (*http.Response, error) {
+					sent++
+					return httpfake.Response(req, tt.status, io.NopCloser(strings.NewReader(tt.body))), nil
+				})}
+				GitHub.Apply(&tr)
+				for _, set := range choice.set {
+					set(&tr)
+				}
+				req := httpfake.Request(t, t.Context(), tt.method, nil)
+				if resp, err := tr.RoundTrip(req); err != nil || resp.StatusCode != tt.status || sent != tt.sent {
+					t.Errorf("policy %s: %s with %d %s is sent %d times, want %d; %v",
+						choice.name, tt.method, tt.status, tt.body, sent, tt.sent, err)
+				}
+			})
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -14,28 +13,6 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 )
-
-// Apply sets the fields that are not set, and the zero Service sets nothing.
-func TestApply(t *testing.T) {
-	mine := &awsretry.Transport{
-		Policy: awsretry.DefaultPolicy, MaxRetryAfter: time.Second, Mode: awsretry.Adaptive,
-		Partition: func(*http.Request) string { return "mine" }, IdempotencyKey: func(*http.Request) string { return "key" },
-	}
-	GitHub.Apply(mine)
-	Stripe.Apply(mine)
-	if mine.MaxRetryAfter != time.Second || mine.Partition(nil) != "mine" || mine.IdempotencyKey(nil) != "key" ||
-		mine.Policy(&awsretry.Attempt{Response: &http.Response{StatusCode: 409}}) != awsretry.Permanent {
-		t.Error("Apply replaces what was set")
-	}
-	if mine.RateLimit.Limits == nil || mine.RetryAfter == nil || mine.Peek == nil {
-		t.Error("Apply does not set what was not set")
-	}
-	var plain, zero awsretry.Transport
-	Service{}.Apply(&plain)
-	if !reflect.DeepEqual(&plain, &zero) {
-		t.Errorf("the zero Service sets something: %+v", &plain)
-	}
-}
 
 // OpenAI's and Anthropic's SDKs repeat every status from 500, unless the service
 // forbids it.

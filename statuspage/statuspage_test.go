@@ -202,39 +202,3 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("%d attempts, want %d", attempts, workers*each)
 	}
 }
-
-func BenchmarkObserve(b *testing.B) {
-	success := awsretry.Attempt{Number: 1, Stop: awsretry.StopSuccess, Partition: "service.example"}
-	failure := awsretry.Attempt{
-		Number: 1, Class: awsretry.Transient, Err: errors.New("read tcp 127.0.0.1:5: connection reset by peer"),
-		Partition: "service.example",
-	}
-	for name, attempt := range map[string]awsretry.Attempt{"success": success, "failure": failure} {
-		b.Run(name, func(b *testing.B) {
-			page := New()
-			b.ReportAllocs()
-			for b.Loop() {
-				page.Observe(attempt)
-			}
-		})
-	}
-	b.Run("parallel", func(b *testing.B) {
-		page := New()
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				page.Observe(success)
-			}
-		})
-	})
-	b.Run("new partitions", func(b *testing.B) {
-		page := New()
-		names := make([]string, 100_000)
-		for i := range names {
-			names[i] = fmt.Sprint("host", i)
-		}
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			page.Observe(awsretry.Attempt{Number: 1, Partition: names[i%len(names)]})
-		}
-	})
-}

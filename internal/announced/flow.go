@@ -13,10 +13,10 @@ const (
 )
 
 // A flow measures the rate at which units come back without a reset, minus the rate
-// at which other clients take them. Between two responses in one window, the
+// at which other clients take them, if that is not higher. Between two responses in one window, the
 // remaining units change by the flow and by the units that this process took.
 type flow struct {
-	rate float64 // units per second; negative if others take more than comes back
+	rate float64 // units per second
 	last float64 // the previous measurement
 	has  bool    // the rate has been measured
 	off  float64 // the mean deviation of measurements from the rate
@@ -130,7 +130,7 @@ func (f *flow) hear(m *limit, p point, a Limit, h heard) {
 	if !enough || f.time < max(min(length/16, 5*time.Second), 2*h.trip) {
 		return
 	}
-	rate := min(f.sum/f.time.Seconds(), most)
+	rate := max(min(f.sum/f.time.Seconds(), most), 0)
 	if p.remaining < 1 && !f.refused { // more units may have come back than were taken
 		rate = max(rate, f.rate)
 	}

@@ -49,22 +49,23 @@ func (m *limit) hear(a Limit, h heard) {
 	if over {
 		return
 	}
-	if begins {
+	if begins || m.heard < 0 {
+		m.start, m.own = a.Remaining+m.cost.mean, 0
 		m.levels = levels{}
 	}
-	if h.number > 0 && !h.first && sent > m.begun && !m.unknown(now, h.trip) {
+	if h.number > 0 && !h.first && sent > m.begun && !m.unknown(now, h.trip) && m.crowd() == 0 {
 		m.judge(now, h.throttled && a.Remaining < m.cost.mean)
 	}
 	if h.first && !(passed && m.first.turn == early) {
 		m.adaptPause(h.trip, a, h.throttled)
 	}
-	if h.throttled && !h.first && m.window.passed && m.others() < 1 {
+	if h.throttled && !h.first && m.window.passed && m.mine() {
 		m.refused = true
 	}
 
 	// After an unexpected change, probe again soon.
 	rise := a.Remaining - m.estimate(now, 0)
-	if up, down := max(m.size()/16, 2*m.cost.mean), m.size()/2+m.inFlight.units(m.cost.mean); m.heard >= 0 &&
+	if up, down := max(m.size()/8, 2*m.cost.mean), m.size()/2+m.inFlight.units(m.cost.mean); m.heard >= 0 &&
 		(rise > up && !passed || -rise > down) {
 		m.pause = min(m.pauseNow(h.trip), max(firstPause, h.trip))
 	}
@@ -75,7 +76,7 @@ func (m *limit) hear(a Limit, h heard) {
 		if a.Remaining < 1 && (m.heard < 0 || m.remaining >= 1 || begins) {
 			m.first.at = now
 		}
-		m.remaining, m.asOf = a.Remaining, now
+		m.remaining, m.asOf, m.over = a.Remaining, now, h.throttled
 		m.levels.note(now, h.trip, a.Remaining)
 	}
 

@@ -4,12 +4,13 @@
 // A response shows what remained when its request was served. A value counts if it
 // is lower than expected or newer than the last one. Requests in flight are
 // subtracted, and given back if the service did not count them. Between responses,
-// the package measures the flow: the units that come back without a reset, minus
-// those that other clients take.
+// the package measures the flow: the units that come back without a reset.
 //
 // While much remains, requests are not delayed. Then they are spaced, so that the
-// remaining units and the flow last until the reset. If too little remains,
-// a request waits for the flow or for the reset.
+// remaining units and the flow last until the reset. What is saved for later would be
+// used by other clients, if there are any: then requests are spaced only if the others
+// probably have half of what remains in flight. If too little remains, a request waits
+// for the flow or for the reset.
 //
 // After a reset, a process that used all of the missing units itself may send again
 // what it sent one window earlier. So in no span of a window's length does it send

@@ -206,27 +206,22 @@ func TestStories(t *testing.T) {
 			y.hear(y.send(), Limit{Reset: -1})
 			y.waits(0)
 		}},
-		{"requests are spaced from a third on", 0, func(y *story) {
-			y.hear(y.send(), of100(40, 60*s))
-			for range 6 {
+		{"requests are spaced from a sixth on", 0, func(y *story) {
+			y.hear(y.send(), of100(25, 30*s))
+			for range 8 {
 				y.send()
 			}
 			y.at(s)
-			y.waits(710 * time.Millisecond) // 59 s for 34 that remain, and half a space, since the last one
+			y.waits(660 * time.Millisecond) // 29 s for 17 that remain, and half a space, since the last one
 		}},
-		{"what others take is left to them", 0, func(y *story) {
-			m := &limit{quota: 100, remaining: 30, heard: 0, window: window{ends: true, end: 60 * s, length: 60 * s}}
-			if got := m.pace(0, 0, 30); math.Abs(got-.5) > 1e-9 {
-				y.Errorf("alone %v/s, want .5/s", got)
-			}
-			m.flow.rate = -.25
-			if got := m.pace(0, 0, 30); math.Abs(got-.3) > 1e-9 {
-				y.Errorf("%v/s, want what is even less four fifths of what others take, .3/s", got)
-			}
-			m.flow.rate = -9
-			if got := m.pace(0, 0, 30); math.Abs(got-.05) > 1e-9 {
-				y.Errorf("%v/s, want a tenth of what is even, .05/s", got)
-			}
+		{"what others may take is not saved for later", 0, func(y *story) {
+			y.hear(y.send(), of100(99, 60*s))
+			y.hear(y.sendAt(s), of100(59, 59*s)) // they took 39, and this process 2
+			y.hear(y.sendAt(2*s), of100(45, 58*s))
+			sent := y.send()
+			y.waits(1300 * time.Millisecond) // they may have 17 in flight for this one
+			y.hear(sent, of100(44, 58*s))
+			y.waits(0)
 		}},
 		{"a request that was not sent gives back what it took", 0, func(y *story) {
 			y.hear(y.send(), of100(50, 60*s))
@@ -362,13 +357,13 @@ func TestStories(t *testing.T) {
 				y.at(at)
 				y.hear(y.send(1), of100(remaining, 24*time.Hour-at))
 			}
-			says(0, 20)
+			says(0, 10)
 			y.waits(longestSpace, 1)
-			says(5*s, 19)
+			says(5*s, 9)
 			y.waits(longestSpace, 1)
-			says(10*s, 18)
+			says(10*s, 8)
 			y.waits(longestSpace, 1)
-			says(15*s, 18)
+			says(15*s, 8)
 			y.waits(750*time.Millisecond, 1) // and contradicted
 		}},
 		{"a bucket's reset is in the unit that is said", 0, func(y *story) {
@@ -620,7 +615,7 @@ func TestFlow(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		rate float64 // units that come back per second, minus those that others take
-	}{{"a window", 0}, {"a bucket", 2}, {"others", -3}} {
+	}{{"a window", 0}, {"a bucket", 2}, {"a bucket and others", 1}} {
 		y := &story{T: t, Ledger: New(0)}
 		remaining := 5000.0
 		for i := range 400 {
@@ -727,6 +722,17 @@ func TestCost(t *testing.T) {
 	if c.mean != 1 || c.wantsPair() {
 		t.Errorf("an eighth took 1: %v", c.mean)
 	}
+}
+
+// What is rounded to nothing may be something, until a request is throttled.
+func TestRoundedToNothing(t *testing.T) {
+	y := &story{T: t, Ledger: New(0)}
+	for i, remaining := range []float64{90, 80, 70, 60, 50, 40, 30, 0} {
+		y.hear(y.sendAt(time.Duration(i)*10*time.Millisecond), of100(remaining, 20*s))
+	}
+	y.waits(3980 * time.Millisecond) // since it is 4.5 in the mean
+	y.throttle(y.sendAt(5*s), of100(0, 15*s))
+	y.waits(16 * s)
 }
 
 // Values that are rounded show the cost of a request only over a span, here of

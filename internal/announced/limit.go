@@ -33,7 +33,9 @@ type limit struct {
 	heard       time.Duration // when the limit was last announced
 	heardFrom   int           // the number of the request whose response announced it last
 	heardRoute  Route         // of the last such request of this process
+	over        bool          // that response was throttled
 	levels      levels
+	start, own  float64       // what remained when the window began, and what this process used since
 	begun       time.Duration // when the limit was first announced
 	spread      time.Duration // by how much response times differ
 	surprises   float64       // the share of the last requests that were refused in their turn
@@ -129,7 +131,7 @@ func (m *limit) length() time.Duration {
 // estimate returns what remains at now, with the units that have come back, minus
 // less.
 func (m *limit) estimate(now time.Duration, less float64) float64 {
-	back := max(m.back(), 0) * max(now-m.asOf, 0).Seconds()
+	back := m.back() * max(now-m.asOf, 0).Seconds()
 	return min(m.remaining+back-less, max(m.size(), m.remaining))
 }
 
@@ -139,9 +141,14 @@ func (m *limit) left(now time.Duration) float64 {
 	return m.estimate(now, m.inFlight.units(m.cost.mean))
 }
 
-// room returns how much this process may still use.
+// room returns how much this process may still use. A value that is rounded down
+// stands for the mean of what it may be, until a request is throttled.
 func (m *limit) room(now time.Duration) float64 {
-	return m.left(now) + (slack-m.reserve)*m.size() - m.cost.rounding()/2
+	rounding := m.cost.rounding() / 2
+	if m.over {
+		rounding = -rounding
+	}
+	return m.left(now) + (slack-m.reserve)*m.size() + rounding
 }
 
 // costOf returns the room that a request needs. known is its cost, or 0 if unknown.
@@ -176,8 +183,10 @@ func (m *limit) settle(number int, known float64, counted, said bool) {
 	case !counted:
 		m.flow.giveBack(number, known)
 		m.sends.giveBack(c)
-	case !said:
-		m.remaining = max(m.remaining-c, 0)
+	default:
+		if m.own += c; !said {
+			m.remaining = max(m.remaining-c, 0)
+		}
 	}
 	m.flow.lose(number)
 	if m.first.number == number {

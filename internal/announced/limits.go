@@ -107,7 +107,7 @@ func (m *limit) exceeded(a Limit, h heard) bool {
 		most += 4 * m.size() / w.length.Seconds() * (h.at - at).Seconds()
 		most += m.sends.since(at-h.trip-w.length) - m.sends.since(h.at-w.length)
 	} else { // to take two routes' limit for two does less harm
-		most += max(m.flow.rate, 0) * (h.at - at).Seconds()
+		most += m.flow.rate * (h.at - at).Seconds()
 	}
 	left := a.Remaining
 	if !h.free {

@@ -3,8 +3,9 @@ package announced
 import "time"
 
 const (
-	// ampleShare is the fraction of a quota above which requests are not spaced.
-	ampleShare = 1.0 / 3
+	// ampleShare is the fraction of a quota above which requests are not spaced if no
+	// other client uses it.
+	ampleShare = 1.0 / 6
 
 	// flowShare is the fraction of the flow that is used. The rest leaves a margin
 	// in the quota, and makes processes that share the quota converge to equal rates.
@@ -12,10 +13,6 @@ const (
 
 	// aloneShare is the same fraction if no other client uses the quota.
 	aloneShare = 0.97
-
-	// leastShare is the fraction of an even pace that this process keeps, however
-	// much other clients take.
-	leastShare = 0.1
 
 	// firstPause is the pause before a probe if there is no reset, or if the limit
 	// was contradicted.
@@ -71,27 +68,18 @@ func (m *limit) wait(now, trip time.Duration, ahead, known float64) (wait time.D
 	if m.unknown(now, trip) || m.free(now, room-ahead-cost) {
 		return 0, inTurn
 	}
-	due := m.due(now, trip, room, ahead, cost)
+	due := m.due(now, room, ahead, cost)
 	if due <= now || ahead == 0 && room >= cost && known == 0 && m.cost.wantsPair() {
 		return 0, inTurn
 	}
-	first, turn := m.firstDue(trip, ahead, room-m.uncertain(trip) >= cost)
-	if turn == atEnd && m.refused && m.window.length <= longestRefused && m.others() < 1 {
+	first, turn := m.firstDue(trip, ahead, room >= cost)
+	if turn == atEnd && m.refused && m.window.length <= longestRefused && m.mine() {
 		first = max(first, m.sentDue(now, cost))
-	}
-	if turn == atEnd && due < first+seconds(2*m.window.length.Seconds()/m.size()) {
-		return due - now, inTurn // about as soon, and certain even if the window slides
 	}
 	if first < due {
 		return max(first-now, 0), turn
 	}
 	return due - now, inTurn
-}
-
-// uncertain returns how much less room there may be, because other clients take units
-// in the meantime.
-func (m *limit) uncertain(trip time.Duration) float64 {
-	return max(-m.flow.rate, 0) * 2 * trip.Seconds()
 }
 
 // unknown reports whether it is not known when units come back, so that the limit is
@@ -105,16 +93,23 @@ func (m *limit) unknown(now, trip time.Duration) bool {
 }
 
 // free reports whether a request that leaves room need not be spaced: much remains,
-// and no request had to wait recently.
+// and no request had to wait recently. What other clients may take is not saved for
+// later: then there need only be room for twice what they probably have in flight.
 func (m *limit) free(now time.Duration, room float64) bool {
-	return room > m.usable()*ampleShare && (now >= m.held+m.length()/8 || !m.window.ends && room > 2*m.usable()*ampleShare)
+	ample := room > m.usable()*ampleShare && (now >= m.held+m.length()/8 || !m.window.ends && room > 2*m.usable()*ampleShare)
+	crowd := m.crowd()
+	if crowd == 0 {
+		return ample
+	}
+	theirs := 2 * crowd * (m.inFlight.units(m.cost.mean) + m.cost.mean)
+	return room >= theirs+m.cost.mean && (ample || m.flow.rate == 0)
 }
 
 // due returns when a request may be sent in its turn.
-func (m *limit) due(now, trip time.Duration, room, ahead, cost float64) time.Duration {
+func (m *limit) due(now time.Duration, room, ahead, cost float64) time.Duration {
 	missing := ahead + cost - room
 	if missing <= 0 {
-		pace := m.pace(now, trip, room)
+		pace := m.pace(now, room)
 		return max(m.lastTake+seconds((ahead+cost)/pace), now+seconds(ahead/pace))
 	}
 	due := never
@@ -122,7 +117,7 @@ func (m *limit) due(now, trip time.Duration, room, ahead, cost float64) time.Dur
 		due = now + seconds(missing/back)
 	}
 	w := &m.window
-	if w.ends && w.passed && m.others() < 1 {
+	if w.ends && w.passed && m.mine() {
 		sent := m.sentDue(now, ahead+cost)
 		if due = min(due, sent); m.refused && w.length <= longestRefused && sent < never {
 			due = sent
@@ -149,15 +144,13 @@ func (m *limit) cycle() time.Duration {
 
 // pace returns the rate, in units per second, at which the room and the flow last
 // until the end of the window.
-func (m *limit) pace(now, trip time.Duration, room float64) float64 {
+func (m *limit) pace(now time.Duration, room float64) float64 {
 	left := unknownLength
 	if m.window.ends {
 		left = max(m.window.end-now-m.late(), min(m.window.off/2, m.window.length/8))
-		others := min(-m.flow.rate*m.window.length.Seconds()/m.size(), 1)
-		left += time.Duration(max(others, 0) * float64(min(2*trip, m.window.length/8)))
 	}
 	even := (room + m.cost.mean/2) / left.Seconds() // the last request is sent half a space before the end
-	pace := max(m.back()+even, leastShare*even)
+	pace := m.back() + even
 	if m.window.ends && m.flow.rate > 0 && m.alone() {
 		pace = max(pace, m.sends.sustained(now, m.cycle(), room))
 	}
@@ -175,8 +168,7 @@ func (m *limit) late() time.Duration {
 	return min(w.off/2, seconds(w.off.Seconds()*w.off.Seconds()/w.length.Seconds()))
 }
 
-// back returns how many units certainly come back per second. It is negative if other
-// clients take more.
+// back returns how many units certainly come back per second.
 func (m *limit) back() float64 {
 	rate := m.flow.rate
 	back := m.share() * rate
@@ -197,7 +189,7 @@ func (m *limit) share() float64 {
 // within the last window.
 func (m *limit) alone() bool {
 	others := m.others()
-	return max(others, -others) <= max(m.size()/slotsPerQuota, 1)
+	return max(others, -others) <= m.few()
 }
 
 // others returns how many units are missing beyond those that this process sent
@@ -205,6 +197,30 @@ func (m *limit) alone() bool {
 func (m *limit) others() float64 {
 	return m.size() - m.remaining - m.sends.since(m.asOf-m.window.length)
 }
+
+// mine reports whether this process certainly used all of the missing units.
+func (m *limit) mine() bool { return m.others() < 1 && m.crowd() == 0 }
+
+// crowd returns how many times as much as this process other clients have used since
+// the window began, or 0 if that is little. If units come back, so that this is not
+// known, it returns 1.
+func (m *limit) crowd() float64 {
+	if !m.window.ends {
+		return 0
+	}
+	others, own := m.start-m.remaining-m.own, m.own
+	if m.flow.rate > 0 {
+		others = m.others() + m.inFlight.units(m.cost.mean)
+		own = others
+	}
+	if others <= m.few() {
+		return 0
+	}
+	return others / max(own, 1)
+}
+
+// few returns how many units are about none, compared to the quota.
+func (m *limit) few() float64 { return max(m.size()/slotsPerQuota, 1) }
 
 // firstDue returns when a request may be sent as a probe before its turn, and why.
 // fits reports whether there is room for it.

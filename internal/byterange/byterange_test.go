@@ -74,28 +74,6 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestContains(t *testing.T) {
-	part, rest := Span{First: 5, Last: 9, Total: 260}, Span{Last: -2, Total: -1, Open: true}
-	for _, tt := range []struct {
-		span        Span
-		last, total int64
-		want        bool
-	}{
-		{part, 9, 260, true},
-		{part, 8, 260, true},
-		{part, 9, -1, true},
-		{part, 10, 260, false},
-		{part, 9, 261, false},
-		{Span{First: 5, Last: 9, Total: -1}, 9, 260, true},
-		{rest, 259, 260, true},
-		{rest, 259, -1, true},
-	} {
-		if got := tt.span.Contains(tt.last, tt.total); got != tt.want {
-			t.Errorf("%+v.Contains(%d, %d) is %v", tt.span, tt.last, tt.total, got)
-		}
-	}
-}
-
 func TestResumable(t *testing.T) {
 	const etag = `"v1"`
 	get := request("GET", "")

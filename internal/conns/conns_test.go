@@ -104,22 +104,6 @@ func TestCopiesKeepHTTP2Config(t *testing.T) {
 	}
 }
 
-// A dead HTTP/2 connection of a copy is found by the pings of the original.
-func TestCopiesPing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := httpfake.Serve(t, "h2c", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		srv.Base.HTTP2 = &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: 2 * time.Second}
-		c, req := New(srv.Base), srv.Request(t, "GET", nil)
-		c.Abandon(req.URL, c.For(req.URL))
-		time.AfterFunc(time.Minute, srv.Freeze)
-		start := time.Now()
-		_, err := c.For(req.URL).RoundTrip(req)
-		if took := time.Since(start); err == nil || took < time.Minute || took > time.Minute+4*time.Second {
-			t.Errorf("%v after %v", err, took)
-		}
-	})
-}
-
 // A host leaves a pool once for all requests that fail in it, a host with HTTP/1
 // keeps its pool, and the number of stored hosts is limited.
 func TestAbandon(t *testing.T) {

@@ -325,7 +325,7 @@ func TestTimeoutsKeepThePoolOfHTTP1(t *testing.T) {
 					t.Error("no timeout")
 				}
 			}
-			if got[0] != parallel || got[1] != parallel || got[2]+got[3]+got[4] > 4 {
+			if got[0] != parallel || got[1] < parallel || got[1] > parallel+1 || got[2]+got[3]+got[4] > 4 {
 				t.Errorf("dialed %v connections for rounds of %d requests, each with a timeout after it", got, parallel)
 			}
 		})

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,17 +17,6 @@ import (
 	"example.com/awsretry"
 	"example.com/awsretry/internal/httpfake"
 )
-
-// The zero Error can be used, and a cancel is not a timeout, whatever failed
-// before it.
-func TestErrorsOfNoTimeout(t *testing.T) {
-	canceled := &awsretry.Error{Stop: awsretry.StopCanceled, Err: errors.Join(context.Canceled, os.ErrDeadlineExceeded)}
-	for _, e := range []*awsretry.Error{{}, canceled} {
-		if e.Error() == "" || e.Timeout() || e.Temporary() || e.Unwrap() != e.Err {
-			t.Errorf("%v, timeout %v, temporary %v", e, e.Timeout(), e.Temporary())
-		}
-	}
-}
 
 // An Error matches what refused the attempt, as well as the failure before it.
 func TestErrorIs(t *testing.T) {

@@ -82,30 +82,6 @@ func TestTrailersComeAtTheEnd(t *testing.T) {
 	}
 }
 
-// The caller's Read waits for a Read in progress and returns its result.
-func TestReadTakesOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		reads := 0
-		src := httpfake.NewBody(httpfake.ReadFunc(func(p []byte) (int, error) {
-			if reads++; reads > 3 {
-				return 0, io.EOF
-			}
-			time.Sleep(time.Minute)
-			return copy(p, "part "), nil
-		}))
-		resp, ahead := ahead(src, 100, nil)
-		if ahead.Wait(t.Context(), 90*time.Second) {
-			t.Error("it has ended")
-		}
-		ahead.Stop()
-		start := time.Now()
-		if got := httpfake.ReadAll(t, resp); got != "part part part " || time.Since(start) != 90*time.Second {
-			t.Errorf("read %q after %v", got, time.Since(start))
-		}
-		wantClosed(t, src)
-	})
-}
-
 // Close ends a Read in progress: by the body's own Close, by the end of the
 // attempt's context, or not at all, and then the body is closed after the Read.
 func TestCloseDuringARead(t *testing.T) {

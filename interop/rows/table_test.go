@@ -147,10 +147,9 @@ func (r row) check(t *testing.T, m measured) {
 var update = flag.Bool("update", false, "write the table instead of comparing with it")
 
 const (
-	golden = "testdata/table.md"
-	page   = "../../docs/CLIENTS.md"
-	begin  = "<!-- make clients writes this table. -->\n\n"
-	end    = "\n<!-- The end of the table. -->\n"
+	page  = "../../docs/CLIENTS.md"
+	begin = "<!-- make clients writes this table. -->\n\n"
+	end   = "\n<!-- The end of the table. -->\n"
 )
 
 // Over a Transport no call fails that succeeds alone, and no request is multiplied,
@@ -168,16 +167,18 @@ func TestRows(t *testing.T) {
 	if strings.Count(table.String(), "\n") != len(rows)+2 {
 		return // -run chose some, or one did not end
 	}
-	if t.Log("\n" + table.String()); *update {
-		write(t, golden, table.String())
-		before, rest, ok1 := strings.Cut(read(t, page), begin)
-		_, after, ok2 := strings.Cut(rest, end)
-		if !ok1 || !ok2 {
-			t.Fatalf("%s has no %q and %q", page, begin, end)
+	t.Log("\n" + table.String())
+	before, rest, ok1 := strings.Cut(read(t, page), begin)
+	written, after, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no %q and %q", page, begin, end)
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(before+begin+table.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
 		}
-		write(t, page, before+begin+table.String()+end+after)
-	} else if read(t, golden) != table.String() {
-		t.Errorf("%s is not the table; make clients writes it", golden)
+	} else if written != table.String() {
+		t.Errorf("%s does not have the table; make clients writes it", page)
 	}
 }
 
@@ -218,12 +219,6 @@ func read(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func write(t *testing.T, name, text string) {
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // respond returns a handler with a response of that type. header has more names and

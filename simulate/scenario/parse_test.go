@@ -260,19 +260,6 @@ func TestLabel(t *testing.T) {
 	}
 }
 
-// Every option that the help of awsretry simulate names is one.
-func TestSettingOptions(t *testing.T) {
-	for option, use := range map[string]string{
-		"share": UseStandard, "limits": UseAdaptive, "long_poll": UseFleet, "share_retry_after": UseFleet,
-		"no_spread": UseRevision2026, "resume": UseStandard, "quota=" + QuotaDocuments: UseStandard,
-		"quota=" + QuotaSDK: UseFleet, "quota=" + Quota2026: UseAdaptive, "quota=" + QuotaNone: UseStandard, "attempt_timeout=2s": UseFleet,
-	} {
-		if _, err := ParseSetting(use + "+" + option); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestDurationText(t *testing.T) {
 	for text, want := range map[string]string{
 		"90s": "1m30s", "60m": "1h", "1.5s": "1.5s", "24h": "24h", "0": "0s", "61m": "1h1m", "1h0m5s": "1h0m5s",
