@@ -190,7 +190,8 @@ type RateLimitConfig struct {
 	MeasureInterval time.Duration
 
 	// FailFast makes Wait return [ErrRateLimited] instead of waiting for a
-	// token.
+	// token. With CubicPacing and less than two calls per second, MinCapacity
+	// should be 2, or up to a quarter of the calls is refused for good.
 	FailFast bool
 
 	// MaxWait makes Wait return an error that wraps [ErrRateLimited] at once,

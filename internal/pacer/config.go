@@ -83,14 +83,17 @@ func (c Config) Validate() error {
 
 func (c Config) newLaw(start time.Time) pacing.Law {
 	meter := pacing.NewMeter(start, c.MeasureInterval, c.Smoothing)
-	if c.Scaled {
-		law := pacing.NewScaled(c.limits(), meter, c.Beta)
-		if c.FailFast { // what comes together does not wait, so that it needs saved tokens
-			law.BurstSeconds = 1
-		}
-		return law
+	if !c.Scaled {
+		return pacing.NewCubic(c.limits(), meter, c.Beta, c.ScaleConstant)
 	}
-	return pacing.NewCubic(c.limits(), meter, c.Beta, c.ScaleConstant)
+	if c.FailFast { // what comes together does not wait, so that it needs saved tokens
+		c.MinCapacity = max(c.MinCapacity, 2)
+	}
+	law := pacing.NewScaled(c.limits(), meter, c.Beta)
+	if c.FailFast {
+		law.BurstSeconds = 1
+	}
+	return law
 }
 
 func (c Config) limits() pacing.Limits {

@@ -57,6 +57,15 @@ func (s *Scaled) look(now time.Duration, limit float64) {
 	s.fresh, s.suspicion = outcomes{}, 0
 }
 
+// probeAfter returns how long after the return to the limit a look begins. A doubt is
+// settled before the rate goes above the limit.
+func (s *Scaled) probeAfter() time.Duration {
+	if s.odds < s.Certain && s.telling(s.limit, s.background) {
+		return 0
+	}
+	return s.ProbeAfter
+}
+
 // telling reports whether a look below limit can tell a background of that share
 // from none: whether it has enough responses and high enough expected log odds.
 func (s *Scaled) telling(limit, share float64) bool {

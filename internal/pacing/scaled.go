@@ -174,7 +174,7 @@ func (s *Scaled) judge(now, sent time.Duration, throttled bool) bool {
 		s.test(now)
 	case throttled && (s.suspicion >= s.enough() || s.unused()):
 		s.slowDown(now, sent)
-	case s.phase == following && s.background > 0 && s.risen(now-s.ProbeAfter):
+	case s.phase == following && s.background > 0 && s.risen(now-s.probeAfter()):
 		s.look(now, min(s.rate, s.meter.Rate()/(1-s.share)))
 	default:
 		return false
@@ -267,7 +267,7 @@ func (s *Scaled) cut(now time.Duration, limit float64) {
 		s.alike = 0
 	}
 	s.rise = s.RiseTime
-	if crowded := s.share / s.UsualShare; s.background == 0 {
+	if crowded := s.share / s.UsualShare; s.background == 0 && s.share < s.MostBackground {
 		s.rise = max(s.rise, min(s.Sparse/(limit*limit), s.RiseTime*crowded*crowded*crowded, s.LongestSparse))
 	}
 	if s.alone() {
@@ -299,7 +299,7 @@ func (s *Scaled) curve(at time.Duration) float64 {
 		return s.limit * (1 - (1-s.beta)*left*left*left)
 	}
 	searching := s.SearchTime
-	if s.background > 0 && s.odds >= s.Certain || s.background == 0 && s.alone() {
+	if s.background > 0 || s.alone() {
 		searching = s.SearchAlone
 	}
 	steps, steepest := (t-s.whole())/searching, math.Cbrt(2/s.Step)

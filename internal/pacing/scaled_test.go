@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"example.com/awsretry/internal/worlds"
 )
 
 // A world feeds a law with the outcomes of requests that are sent at its rate,
@@ -151,6 +153,34 @@ func TestScaledBackgroundEnds(t *testing.T) {
 	w.until(200 * time.Second)
 	if share := float64(w.throttled) / float64(w.sent); w.law.background > 0 || share > 0.01 {
 		t.Errorf("50 s later it is %.3f, and %.3f are throttled", w.law.background, share)
+	}
+}
+
+// A limit below the one at which a background was found, and then none: the rate is
+// back within a minute, whether the background is doubted or not.
+func TestScaledBackgroundBelow(t *testing.T) {
+	const found, lower = 30 * time.Second, 90 * time.Second
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		demand, share, part := 20*math.Pow(20, r.Float64()), 0.05+0.2*r.Float64(), 0.3+0.5*r.Float64()
+		ends := lower + time.Duration(r.IntN(40))*time.Second
+		top, low := above(demand), above(part*demand)
+		w := newWorld(worlds.Pick(r, 10*time.Millisecond, 300*time.Millisecond), func(now time.Duration, rate float64) bool {
+			switch {
+			case now < lower:
+				return now >= found && r.Float64() < share || top(now, rate)
+			default:
+				return now < ends && low(now, rate)
+			}
+		})
+		w.until(ends)
+		for w.law.rate < 0.9*demand && w.now < ends+time.Minute {
+			w.until(w.now + time.Second)
+		}
+		if w.law.rate < 0.9*demand {
+			t.Errorf("seed %d: %.3g/s, %.2g throttled at random, then %.3g/s for %v: a minute later the rate is %.3g",
+				seed, demand, share, part*demand, ends-lower, w.law.rate)
+		}
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 // everything again, the rate is back at nine tenths within a minute, and four round trips if the service is slow.
 
 func TestLawOfLife(t *testing.T) {
-	worlds.One(t, 158, lawOfLife) // each call ends before its response, after a wait in line
+	worlds.One(t, 158, lawOfLife)   // each call ends before its response, after a wait in line
+	worlds.One(t, 41414, lawOfLife) // two callers of less than one call a second, with FailFast
 	worlds.Each(t, 60, lawOfLife)
 }
 
@@ -170,6 +171,9 @@ func lawOfLife(t *testing.T, r *rand.Rand) {
 			MaxWait:  worlds.Pick(r, 0, 0, 0, 0, time.Second),
 		},
 		Quota: worlds.Pick(r, awsretry.QuotaConfig{}, awsretry.QuotaConfig{Share: 0.2}, awsretry.QuotaConfig{Wait: true, RefillPerSecond: 100}),
+	}
+	if tr.RateLimit.Pacing == awsretry.CubicPacing {
+		tr.RateLimit.MinCapacity = 2 // with one token and FailFast, up to a quarter of few calls is refused for good
 	}
 	var limit time.Duration // of a call; 0 means none
 	if worlds.Chance(r, .2) {
