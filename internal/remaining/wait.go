@@ -31,6 +31,10 @@ const (
 	// pause, if the reset is not longer or there is a reserve.
 	maxPause = 30 * time.Second
 
+	// unpunctual is by how much later than asked for a service may be at the end of a
+	// window, or a request at the service.
+	unpunctual = 10 * time.Millisecond
+
 	// longestSpace is the longest space between two requests while their cost
 	// remains, if the reset is more than twelve minutes away.
 	longestSpace = 5 * time.Second
@@ -141,7 +145,7 @@ func (m *Limit) sentDue(now time.Duration, cost float64) time.Duration {
 // cycle returns how long after a request was sent its units are certainly back, in
 // a window that slides: two requests may be served closer together than they were sent.
 func (m *Limit) cycle() time.Duration {
-	return m.Window.Length + min(m.spread, m.Window.Length/4)
+	return m.Window.Length + min(m.spread+unpunctual, m.Window.Length/4)
 }
 
 // pace returns the rate, in units per second, at which the room and the flow last
