@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// slots is twice the number of slots that a quota fills, so that the requests of
-	// one window are not overwritten.
+	// slots is enough for one and a half quotas, as two slots in a row hold more than
+	// a sixteenth of one. So the requests of one window are not overwritten.
 	slots         = 3 * slotsPerQuota
 	slotsPerQuota = 16
 )
@@ -59,11 +59,10 @@ func (s *sends) since(t time.Duration) (units float64) {
 // were sent.
 func (s *sends) clear(t time.Duration, most float64) time.Duration {
 	begin, units := t, s.since(t)
-	most += slack * max(most, 1)
-	for k := 0; units > most; k++ {
-		if k == slots {
-			return never
-		}
+	if most += slack * max(most, 1); most < 0 {
+		return never
+	}
+	for k := 0; units > most && k < slots; k++ { // rounding may leave some units of no slots
 		if oldest := &s.slots[(s.next+k)%slots]; oldest.units > 0 && oldest.last > begin {
 			t, units = oldest.last, units-oldest.units
 		}

@@ -35,6 +35,13 @@ func TestSends(t *testing.T) {
 	if got := bursts.clear(-1, 4); got != time.Second {
 		t.Errorf("4 are left of bursts at %v, want 1s", got)
 	}
+	var large sends
+	for i, cost := range []float64{.3, 1e15, .1} {
+		large.add(time.Duration(i+1)*time.Second, cost, 1)
+	}
+	if got := large.clear(0, 0); got != 3*time.Second {
+		t.Errorf("nothing is left of large ones at %v, want 3s", got)
+	}
 	if got := log.clear(0, -1); got != never {
 		t.Errorf("less than nothing at %v", got)
 	}
