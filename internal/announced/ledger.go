@@ -196,7 +196,7 @@ func (l *Ledger) Settle(sent time.Duration, used bool) {
 func (l *Ledger) settle(r *record, used bool) {
 	for _, m := range l.limits {
 		if m.bit&r.limits != 0 {
-			said := m.heardFrom == r.number
+			said := m.bit&r.heard != 0
 			// If the response announces limits, those that are missing do not apply.
 			counted := used && (said || r.said == 0)
 			m.Settle(r.number, r.cost(m.name), counted, said)
@@ -237,7 +237,12 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) {
 		said |= l.learn(now, a, h)
 	}
 	if r != nil {
-		r.said = said
+		r.said, r.heard = said, 0
+		for _, m := range l.limits {
+			if m.heardFrom == r.number {
+				r.heard |= m.bit
+			}
+		}
 		l.routes.note(r.Route, said)
 	}
 	l.count()

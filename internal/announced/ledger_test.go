@@ -223,6 +223,18 @@ func TestStories(t *testing.T) {
 			y.hear(sent, of100(44, 58*s))
 			y.waits(0)
 		}},
+		{"responses that come before others are settled", 0, func(y *story) {
+			y.hear(y.send(), of100(90, 60*s))
+			a, b := y.send(), y.send()
+			y.Announce(y.now, a, Answer{Limits: []Limit{of100(89, 60*s)}})
+			y.Announce(y.now, b, Answer{Limits: []Limit{of100(88, 60*s)}})
+			y.Settle(a, true)
+			y.Settle(b, true)
+			y.left(88)
+			if sent := y.limits[0].Sent(-1); sent != 3 {
+				y.Errorf("%v of 3 requests were sent", sent)
+			}
+		}},
 		{"a request that was not sent gives back what it took", 0, func(y *story) {
 			y.hear(y.send(), of100(50, 60*s))
 			sent := y.send()

@@ -13,6 +13,7 @@ type record struct {
 	at      time.Duration // the send time, which is unique
 	limits  Set           // that apply to it
 	said    Set           // that its response announced
+	heard   Set           // those of them that its response updated
 	first   bool          // it was a probe for one of its limits
 	settled bool
 }
