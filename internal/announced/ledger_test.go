@@ -223,6 +223,22 @@ func TestStories(t *testing.T) {
 			y.hear(sent, of100(44, 58*s))
 			y.waits(0)
 		}},
+		{"a costly request that begins a window hides no others", 0, func(y *story) {
+			y.hear(y.send(), called("x", of100(99, 60*s)))
+			y.at(61 * s)
+			y.hear(y.send(50), called("x", of100(50, 60*s)))
+			y.hear(y.send(1), called("x", of100(10, 60*s))) // others took 39
+			y.waits(0, 1)
+		}},
+		{"a request that is not counted and begins a window is no other client", 0, func(y *story) {
+			for i := range time.Duration(8) {
+				y.hear(y.sendAt(6*i*s), of100(90-10*float64(i), 60*s-6*i*s))
+			}
+			sent := y.sendAt(61 * s)
+			y.Announce(y.now, sent, Answer{Limits: []Limit{of100(100, 60*s)}, Free: true})
+			y.Settle(sent, false)
+			y.waits(0)
+		}},
 		{"responses that come before others are settled", 0, func(y *story) {
 			y.hear(y.send(), of100(90, 60*s))
 			a, b := y.send(), y.send()

@@ -38,7 +38,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	}
 	first := begins || m.Heard < 0
 	if first {
-		m.start, m.own = a.Remaining+m.cost.mean, 0
+		m.start, m.starts, m.own = a.Remaining, r.Number, 0
 		m.levels = [2]level{}
 	}
 	if r.Number > 0 && !r.Probe && r.Sent > m.begun && !m.unknown(now, r.Trip) && m.crowd() == 0 {

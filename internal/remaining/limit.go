@@ -59,16 +59,18 @@ type Limit struct {
 	InFlight float64       // what the requests without a response cost
 	Doubted  time.Duration // until when the limit is left to the pacing
 
-	reserve    float64       // the fraction of the quota that is left to other clients
-	most       float64       // the most that remained
-	remaining  float64       // as of AsOf, less later requests whose responses did not announce it
-	over       bool          // the response of AsOf was throttled
-	levels     [2]level      // more than a mean response time apart
-	start, own float64       // what remained when the window began, and what this process used since
-	begun      time.Duration // when the limit was first announced
-	spread     time.Duration // by how much response times differ
-	doubtful   bool          // the end does not tell when units come back
-	asked      bool          // the end is that of a Retry-After
+	reserve   float64       // the fraction of the quota that is left to other clients
+	most      float64       // the most that remained
+	remaining float64       // as of AsOf, less later requests whose responses did not announce it
+	over      bool          // the response of AsOf was throttled
+	levels    [2]level      // more than a mean response time apart
+	start     float64       // what remained when the window began
+	own       float64       // what this process used since
+	starts    int           // the number of the request whose response began the window
+	begun     time.Duration // when the limit was first announced
+	spread    time.Duration // by how much response times differ
+	doubtful  bool          // the end does not tell when units come back
+	asked     bool          // the end is that of a Retry-After
 
 	flow     flow
 	cost     cost
@@ -178,7 +180,10 @@ func (m *Limit) Take(now, trip time.Duration, number int, known float64, turn Tu
 func (m *Limit) Settle(number int, known float64, counted, said bool) {
 	c := m.Cost(known)
 	if counted {
-		if m.own += c; !said {
+		if m.own += c; number == m.starts {
+			m.start += c
+		}
+		if !said {
 			m.remaining = max(m.remaining-c, 0)
 		}
 	} else {
