@@ -210,7 +210,7 @@ func (l *Ledger) settle(r *record, used bool) {
 // An Answer is the part of a response that concerns limits.
 type Answer struct {
 	Limits     []Limit
-	Throttled  bool
+	Throttled  bool          // probably, unless Free is set
 	Free       bool          // the service did not count the request
 	RetryAfter time.Duration // until the next request may be sent; 0 means unknown
 }
@@ -220,7 +220,7 @@ type Answer struct {
 func (l *Ledger) Announce(now, sent time.Duration, answer Answer) {
 	h := heard{retryAfter: answer.RetryAfter, Response: remaining.Response{
 		At: now, Sent: sent, Requests: l.sent.last,
-		Throttled: answer.Throttled, Free: answer.Throttled || answer.Free,
+		Throttled: answer.Throttled, Free: answer.Free,
 	}}
 	r := l.sent.find(sent)
 	if r != nil {

@@ -82,7 +82,7 @@ func (y *story) hear(sent time.Duration, limits ...Limit) {
 
 // throttle is hear for a throttling response.
 func (y *story) throttle(sent time.Duration, limits ...Limit) {
-	y.Announce(y.now, sent, Answer{Limits: limits, Throttled: true})
+	y.Announce(y.now, sent, Answer{Limits: limits, Throttled: true, Free: true})
 	y.Settle(sent, false)
 }
 
@@ -369,14 +369,14 @@ func TestStories(t *testing.T) {
 		}},
 		{"Retry-After goes before the reset", 0, func(y *story) {
 			sent := y.send()
-			y.Announce(y.now, sent, Answer{Limits: []Limit{of100(0, time.Hour)}, Throttled: true, RetryAfter: 2500 * time.Millisecond})
+			y.Announce(y.now, sent, Answer{Limits: []Limit{of100(0, time.Hour)}, Throttled: true, Free: true, RetryAfter: 2500 * time.Millisecond})
 			y.Settle(sent, false)
 			y.waits(2550 * time.Millisecond)
 		}},
 		{"a Retry-After for what remains", 0, func(y *story) {
 			y.hear(y.send(), refill(90))
 			sent := y.send(50)
-			y.Announce(y.now, sent, Answer{Limits: []Limit{refill(40)}, Throttled: true, RetryAfter: 2500 * time.Millisecond})
+			y.Announce(y.now, sent, Answer{Limits: []Limit{refill(40)}, Throttled: true, Free: true, RetryAfter: 2500 * time.Millisecond})
 			y.Settle(sent, false)
 			y.waits(2550*time.Millisecond, 50)
 		}},
@@ -443,7 +443,7 @@ func TestStories(t *testing.T) {
 			y.hear(y.send(), of100(0, 28_000*s))
 			y.waits(29 * s)
 			sent := y.sendAt(31 * s)
-			y.Announce(y.now, sent, Answer{Limits: []Limit{of100(0, 29_000*s)}, Throttled: true, RetryAfter: 5 * s})
+			y.Announce(y.now, sent, Answer{Limits: []Limit{of100(0, 29_000*s)}, Throttled: true, Free: true, RetryAfter: 5 * s})
 			y.Settle(sent, false)
 			y.waits(6 * s) // it is always in seconds
 		}},
@@ -558,6 +558,18 @@ func TestStories(t *testing.T) {
 				}
 			}
 			y.waits(0)
+		}},
+		{"a request that took the last unit was not certainly refused", 0, func(y *story) {
+			for i := range time.Duration(40) {
+				y.at(11*s*(i/5) + 2*s*(i%5))
+				sent, left := y.send(), float64(4-i%5)
+				limit := Limit{Quota: 5, Remaining: left, Reset: 11*s*(i/5) + 10*s - y.now}
+				y.Announce(y.now, sent, Answer{Limits: []Limit{limit}, Throttled: left < 1})
+				y.Settle(sent, true)
+			}
+			if y.limits[0].doubts > 0 {
+				y.Error("the limit is left to the pacing")
+			}
 		}},
 		{"routes without end", 0, func(y *story) {
 			for i := range 3 * maxRoutes {

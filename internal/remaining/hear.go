@@ -11,7 +11,7 @@ type Response struct {
 	At, Sent  time.Duration // when the response came, and when its request was sent
 	Number    int           // of the request; 0 means that another process sent it
 	Probe     bool          // the request was one, for this limit or another
-	Throttled bool
+	Throttled bool          // probably, unless Free is set
 	Free      bool          // the service did not count the request
 	Asked     bool          // the reset is a Retry-After
 	Doubtful  bool          // the resets do not tell when units come back
@@ -43,7 +43,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	}
 	if r.Number > 0 && !r.Probe && r.Sent > m.begun && !m.unknown(now, r.Trip) && m.crowd() == 0 {
 		refused := 0.
-		if r.Throttled && a.Remaining < m.cost.mean {
+		if r.Throttled && r.Free && a.Remaining < m.cost.mean {
 			refused = 1
 		}
 		m.Surprises += (refused - m.Surprises) / 16
@@ -51,7 +51,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	if r.Probe && !(passed && m.probe.turn == early) {
 		m.adaptPause(r.Trip, a, r.Throttled)
 	}
-	if r.Throttled && !r.Probe && m.Window.Passed && m.mine() {
+	if r.Throttled && r.Free && !r.Probe && m.Window.Passed && m.mine() {
 		m.refused = true
 	}
 
