@@ -140,7 +140,9 @@ func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Se
 		if m.bit&limits != 0 {
 			m.Take(now, l.trip, l.sent.last+1, r.cost(m.name), turns[i])
 			m.addInFlight(1, r.cost(m.name))
-			rec.first = rec.first || turns[i] != remaining.InTurn
+			if turns[i] != remaining.InTurn {
+				rec.probed |= m.bit
+			}
 		}
 	}
 	return l.sent.add(now, rec), 0, 0
@@ -224,7 +226,7 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) {
 	}}
 	r := l.sent.find(sent)
 	if r != nil {
-		h.Number, h.Probe, h.request = r.number, r.first, r.Request
+		h.Number, h.AnyProbe, h.probed, h.request = r.number, r.probed != 0, r.probed, r.Request
 		l.noteTrip(now - sent)
 	}
 	h.Trip, h.Spread = l.trip, 4*l.deviation

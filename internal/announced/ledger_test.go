@@ -394,6 +394,18 @@ func TestStories(t *testing.T) {
 			says(15*s, 8)
 			y.waits(750*time.Millisecond, 1) // and contradicted
 		}},
+		{"a probe for one limit shows nothing of another", 0, func(y *story) {
+			says := func(a, b float64) []Limit {
+				return []Limit{called("a", of100(a, time.Hour-y.now)), called("b", of100(b, time.Hour-y.now))}
+			}
+			y.hear(y.send(), says(50, 0)...)
+			y.throttle(y.sendAt(5*s), says(50, 0)...)
+			y.throttle(y.sendAt(25*s), says(50, 0)...)
+			y.hear(y.sendAt(105*s), says(0, 0)...)
+			if wait, _ := y.limits[0].Wait(y.now, 0, 0, 0); wait != 5*s {
+				y.Errorf("the first probe is sent after %v", wait)
+			}
+		}},
 		{"a bucket's reset is in the unit that is said", 0, func(y *story) {
 			y.hear(y.send(), refill(10))
 			y.at(2 * s)

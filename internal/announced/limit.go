@@ -28,13 +28,14 @@ type limit struct {
 type heard struct {
 	remaining.Response
 	request    Request
+	probed     Set           // the limits for which it was a probe
 	retryAfter time.Duration // 0 means unknown
 }
 
 // hear updates m with an announcement.
 func (m *limit) hear(a Limit, h heard) {
 	a.Reset = m.resets.read(&m.Window, a, h, max(cmp.Or(a.Quota, m.Size())-a.Remaining, 0))
-	h.Doubtful = m.resets.doubtful
+	h.Doubtful, h.Probe = m.resets.doubtful, h.probed&m.bit != 0
 	if !m.Hear(a, h.Response) {
 		return
 	}

@@ -14,7 +14,7 @@ type record struct {
 	limits  Set           // that apply to it
 	said    Set           // that its response announced
 	heard   Set           // those of them that its response updated
-	first   bool          // it was a probe for one of its limits
+	probed  Set           // those for which it was a probe
 	settled bool
 }
 

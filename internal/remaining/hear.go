@@ -10,7 +10,8 @@ import (
 type Response struct {
 	At, Sent  time.Duration // when the response came, and when its request was sent
 	Number    int           // of the request; 0 means that another process sent it
-	Probe     bool          // the request was one, for this limit or another
+	Probe     bool          // the request was one for this limit
+	AnyProbe  bool          // or for another
 	Throttled bool          // probably, unless Free is set
 	Free      bool          // the service did not count the request
 	Asked     bool          // the reset is a Retry-After
@@ -41,7 +42,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 		m.start, m.starts, m.own = a.Remaining, r.Number, 0
 		m.levels = [2]level{}
 	}
-	if r.Number > 0 && !r.Probe && r.Sent > m.begun && !m.unknown(now, r.Trip) && m.crowd() == 0 {
+	if r.Number > 0 && !r.AnyProbe && r.Sent > m.begun && !m.unknown(now, r.Trip) && m.crowd() == 0 {
 		refused := 0.
 		if r.Throttled && r.Free && a.Remaining < m.cost.mean {
 			refused = 1
@@ -51,7 +52,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	if r.Probe && !(passed && m.probe.turn == early) {
 		m.adaptPause(r.Trip, a, r.Throttled)
 	}
-	if r.Throttled && r.Free && !r.Probe && m.Window.Passed && m.mine() {
+	if r.Throttled && r.Free && !r.AnyProbe && m.Window.Passed && m.mine() {
 		m.refused = true
 	}
 
