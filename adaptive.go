@@ -110,7 +110,7 @@ func (l *RateLimiter) Rates() (measured, send float64, limited bool) {
 
 // Announce passes on the limits that a response announced. sent is when its request
 // was sent. From then on, Wait also waits until every limit has room for a request.
-// If nothing remains of one of the limits, the request counts as refused. Call
+// If nothing remains of one of the limits, the request may have been refused. Call
 // Announce before [RateLimiter.UpdateSent].
 //
 // Wait counts a request as in flight until Update or UpdateSent. A limit is

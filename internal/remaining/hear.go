@@ -30,7 +30,6 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 		m.Quota = a.Quota
 	}
 	m.cost.see(a.Remaining)
-	m.spread = r.Spread
 	m.most = max(m.most, a.Remaining)
 	m.asked, m.doubtful = r.Asked, r.Doubtful
 	passed, begins, over := m.Window.hear(now, served, a.Reset)
@@ -41,7 +40,9 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	if first {
 		m.start, m.starts, m.own = a.Remaining, r.Number, 0
 		m.levels = [2]level{}
+		m.spreads = [2]time.Duration{0, m.spreads[0]}
 	}
+	m.spreads[0] = max(m.spreads[0], r.Spread)
 	if r.Number > 0 && !r.AnyProbe && r.Sent > m.begun && !m.unknown(now, r.Trip) && m.crowd() == 0 {
 		refused := 0.
 		if r.Throttled && r.Free && a.Remaining < m.cost.mean {

@@ -59,18 +59,18 @@ type Limit struct {
 	InFlight float64       // what the requests without a response cost
 	Doubted  time.Duration // until when the limit is left to the pacing
 
-	reserve   float64       // the fraction of the quota that is left to other clients
-	most      float64       // the most that remained
-	remaining float64       // as of AsOf, less later requests whose responses did not announce it
-	over      bool          // the response of AsOf was throttled
-	levels    [2]level      // more than a mean response time apart
-	start     float64       // what remained when the window began
-	own       float64       // what this process used since
-	starts    int           // the number of the request whose response began the window
-	begun     time.Duration // when the limit was first announced
-	spread    time.Duration // by how much response times differ
-	doubtful  bool          // the end does not tell when units come back
-	asked     bool          // the end is that of a Retry-After
+	reserve   float64          // the fraction of the quota that is left to other clients
+	most      float64          // the most that remained
+	remaining float64          // as of AsOf, less later requests whose responses did not announce it
+	over      bool             // the response of AsOf was throttled
+	levels    [2]level         // more than a mean response time apart
+	start     float64          // what remained when the window began
+	own       float64          // what this process used since
+	starts    int              // the number of the request whose response began the window
+	begun     time.Duration    // when the limit was first announced
+	spreads   [2]time.Duration // by how much response times differed at most, in this window and the last
+	doubtful  bool             // the end does not tell when units come back
+	asked     bool             // the end is that of a Retry-After
 
 	flow     flow
 	cost     cost

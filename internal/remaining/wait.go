@@ -145,7 +145,7 @@ func (m *Limit) sentDue(now time.Duration, cost float64) time.Duration {
 // cycle returns how long after a request was sent its units are certainly back, in
 // a window that slides: two requests may be served closer together than they were sent.
 func (m *Limit) cycle() time.Duration {
-	return m.Window.Length + min(m.spread+unpunctual, m.Window.Length/4)
+	return m.Window.Length + min(max(m.spreads[0], m.spreads[1])+unpunctual, m.Window.Length/4)
 }
 
 // pace returns the rate, in units per second, at which the room and the flow last
