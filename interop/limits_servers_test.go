@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -33,7 +32,12 @@ func TestAnnouncedLimits(t *testing.T) {
 	announcing := awsretry.RateLimitConfig{Limits: awsretry.ReadLimits}
 	node := startNodeLimiters(t)
 	var all sync.WaitGroup
-	defer all.Wait()
+	var sum, unread atomic.Int64 // throttled
+	defer func() {
+		if all.Wait(); 5*unread.Load() < 2*sum.Load() {
+			t.Errorf("%d throttled at five servers, and %d at one if the headers are not read", sum.Load(), unread.Load())
+		}
+	}()
 	for _, tt := range []struct {
 		name   string
 		url    string
@@ -42,10 +46,10 @@ func TestAnnouncedLimits(t *testing.T) {
 	}{
 		// They round the reset up to seconds, which costs a part of so short a
 		// window: a request that comes too early would be throttled.
-		{"express-rate-limit, legacy headers", node + "/legacy", announcing, .6},
-		{"express-rate-limit, draft 8", node + "/draft-8", announcing, .6},
-		{"@fastify/rate-limit", node + "/fastify", announcing, .6},
-		{"rate-limiter-flexible", node + "/flexible", announcing, .6},
+		{"express-rate-limit, legacy headers", node + "/legacy", announcing, .5},
+		{"express-rate-limit, draft 8", node + "/draft-8", announcing, .5},
+		{"@fastify/rate-limit", node + "/fastify", announcing, .5},
+		{"rate-limiter-flexible", node + "/flexible", announcing, .5},
 		// Its window slides, but nothing in the headers says so.
 		{"HAProxy", startHAProxyLimiter(t), announcing, .4},
 		{"express-rate-limit, headers not read", node + "/unread", awsretry.RateLimitConfig{}, 0},
@@ -55,16 +59,13 @@ func TestAnnouncedLimits(t *testing.T) {
 			allowed := limitQuota * limitDuration.Seconds() / limitWindow.Seconds()
 			t.Logf("%s: %d served, %.0f %% of the quota; %d throttled, %.1f %%", tt.name,
 				served, 100*float64(served)/allowed, throttled, 100*float64(throttled)/float64(served+throttled))
-			const handful = 5
-			share := .02 * float64(served+throttled)
-			if strings.HasPrefix(tt.name, "HAProxy") { // whose rate is an estimate of two periods
-				share = .15 * float64(served+throttled)
-			}
-			switch {
-			case tt.config.Limits == nil && float64(throttled) <= share:
-				t.Errorf("%s: %d throttled; nothing is tested if so few are", tt.name, throttled)
-			case tt.config.Limits != nil && float64(throttled) > share+handful:
-				t.Errorf("%s: %d throttled, want at most %.0f", tt.name, throttled, share+handful)
+			// All callers may be early at the end of a window, and HAProxy's rate is an
+			// estimate of two periods.
+			most := .02*float64(served+throttled) + 1.5*limitCallers
+			if tt.config.Limits == nil {
+				unread.Store(int64(throttled))
+			} else if sum.Add(int64(throttled)); float64(throttled) > most {
+				t.Errorf("%s: %d throttled, want at most %.0f", tt.name, throttled, most)
 			}
 			if float64(served) < tt.least*allowed {
 				t.Errorf("%s: %d served, want at least %.0f", tt.name, served, tt.least*allowed)

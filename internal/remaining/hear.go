@@ -43,7 +43,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 		m.spreads = [2]time.Duration{0, m.spreads[0]}
 	}
 	m.spreads[0] = max(m.spreads[0], r.Spread)
-	if r.Number > 0 && !r.AnyProbe && r.Sent > m.begun && !m.unknown(now, r.Trip) && m.crowd() == 0 {
+	if r.Number > 0 && !r.AnyProbe && r.Sent > m.unsure && !m.unknown(now, r.Trip) && m.crowd() == 0 {
 		refused := 0.
 		if r.Throttled && r.Free && a.Remaining < m.cost.mean {
 			refused = 1

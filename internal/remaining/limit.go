@@ -67,7 +67,7 @@ type Limit struct {
 	start     float64          // what remained when the window began
 	own       float64          // what this process used since
 	starts    int              // the number of the request whose response began the window
-	begun     time.Duration    // when the limit was first announced
+	unsure    time.Duration    // when the last request was sent for which the limit may have had no room
 	spreads   [2]time.Duration // by how much response times differed at most, in this window and the last
 	doubtful  bool             // the end does not tell when units come back
 	asked     bool             // the end is that of a Retry-After
@@ -86,7 +86,7 @@ type Limit struct {
 func New(now time.Duration, a limitheaders.Limit, reserve float64) Limit {
 	return Limit{
 		Quota: a.Quota, Heard: -1, Held: -never,
-		reserve: reserve, most: a.Remaining, begun: now, cost: cost{mean: 1},
+		reserve: reserve, most: a.Remaining, unsure: now, cost: cost{mean: 1},
 	}
 }
 
@@ -172,6 +172,8 @@ func (m *Limit) Take(now, trip time.Duration, number int, known float64, turn Tu
 	m.lastTake = now
 	if turn != InTurn {
 		m.probe = probe{number, now, turn}
+	} else if m.room(now) < m.Cost(known) {
+		m.unsure = now
 	}
 }
 
