@@ -703,17 +703,6 @@ func TestFlowOfRefusedRequests(t *testing.T) {
 	}
 }
 
-// What is rounded to nothing may be something, until a request is throttled.
-func TestRoundedToNothing(t *testing.T) {
-	y := &story{T: t, Ledger: New(0)}
-	for i, remaining := range []float64{90, 80, 70, 60, 50, 40, 30, 0} {
-		y.hear(y.sendAt(time.Duration(i)*10*time.Millisecond), of100(remaining, 20*s))
-	}
-	y.waits(3980 * time.Millisecond) // since it is 4.5 in the mean
-	y.throttle(y.sendAt(5*s), of100(0, 15*s))
-	y.waits(16 * s)
-}
-
 // Values that are rounded show the cost of a request only over a span, here of
 // a bucket that gets as much as is taken.
 func TestCostOfRoundedValues(t *testing.T) {

@@ -70,7 +70,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 		if a.Remaining < 1 && (first || m.remaining >= 1) {
 			m.probe.at = now
 		}
-		m.remaining, m.AsOf, m.over = a.Remaining, now, r.Throttled
+		m.remaining, m.AsOf = a.Remaining, now
 		if m.levels[0].at == 0 || now-m.levels[0].at >= r.Trip {
 			m.levels = [2]level{{now, a.Remaining}, m.levels[0]}
 		}

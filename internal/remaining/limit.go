@@ -62,7 +62,6 @@ type Limit struct {
 	reserve   float64          // the fraction of the quota that is left to other clients
 	most      float64          // the most that remained
 	remaining float64          // as of AsOf, less later requests whose responses did not announce it
-	over      bool             // the response of AsOf was throttled
 	levels    [2]level         // more than a mean response time apart
 	start     float64          // what remained when the window began
 	own       float64          // what this process used since
@@ -140,14 +139,9 @@ func (m *Limit) estimate(now time.Duration, less float64) float64 {
 // they cost more than remains.
 func (m *Limit) Left(now time.Duration) float64 { return m.estimate(now, m.InFlight) }
 
-// room returns how much this process may still use. A value that is rounded down
-// stands for the mean of what it may be, until a request is throttled.
+// room returns how much this process may still use.
 func (m *Limit) room(now time.Duration) float64 {
-	rounding := m.cost.rounding() / 2
-	if m.over {
-		rounding = -rounding
-	}
-	return m.Left(now) + (slack-m.reserve)*m.Size() + rounding
+	return m.Left(now) + (slack-m.reserve)*m.Size() - m.cost.rounding()/2
 }
 
 // Cost returns a known cost of a request, or the mean instead of 0.
