@@ -31,8 +31,8 @@ const (
 	// pause, if the reset is not longer or there is a reserve.
 	maxPause = 30 * time.Second
 
-	// unpunctual is by how much later than asked for a service may be at the end of a
-	// window, or a request at the service.
+	// unpunctual is by how much later than announced a service may end a window, or
+	// than expected a request may reach it.
 	unpunctual = 10 * time.Millisecond
 
 	// longestSpace is the longest space between two requests while their cost
@@ -94,7 +94,8 @@ func (m *Limit) unknown(now, trip time.Duration) bool {
 
 // free reports whether a request that leaves room need not be spaced: much remains,
 // and no request had to wait recently. What other clients may take is not saved for
-// later: then there need only be room for twice what they probably have in flight.
+// later: then there need only be room for twice what they probably have in flight or,
+// if units come back, for both.
 func (m *Limit) free(now time.Duration, room float64) bool {
 	ample := room > m.usable()*ampleShare && (now >= m.Held+m.Length()/8 || !m.Window.Ends && room > 2*m.usable()*ampleShare)
 	crowd := m.crowd()
