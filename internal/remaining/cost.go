@@ -62,6 +62,9 @@ func (c *cost) rounding() float64 {
 	if c.values < fewSamples || c.grain <= 1 {
 		return 0
 	}
+	if times := c.mean / float64(c.grain); math.Abs(times-math.Round(times)) < .001*times {
+		return 0 // what each request costs divides all values, too
+	}
 	return float64(c.grain - 1)
 }
 

@@ -55,6 +55,10 @@ func TestRoundedValues(t *testing.T) {
 	if got := c.rounding(); got != 999 {
 		t.Errorf("rounded by %v, want 999", got)
 	}
+	if c.mean = 2000; c.rounding() != 0 {
+		t.Error("rounded, if each request costs two of what divides all values")
+	}
+	c.mean = 480
 	if c.see(9500); c.rounding() != 499 {
 		t.Errorf("rounded by %v, want 499", c.rounding())
 	}
