@@ -142,6 +142,14 @@ func TestStories(t *testing.T) {
 			y.throttle(y.sendAt(31*s), of100(0, time.Millisecond))
 			y.waits(50 * time.Millisecond) // and what a clock may be off
 		}},
+		{"a Retry-After of a second without a reset tells nothing", 0, func(y *story) {
+			for range 9 { // of which none is spaced
+				sent := y.send()
+				y.Announce(y.now, sent, Answer{Limits: []Limit{of100(0, -1)}, Throttled: true, Free: true, RetryAfter: s})
+				y.Settle(sent, false)
+			}
+			y.waits(0)
+		}},
 		{"a reset that is the same in each response", 0, func(y *story) {
 			y.hear(y.send(), of100(50, 60*s))
 			y.at(3 * s)

@@ -46,7 +46,8 @@ func (l *Ledger) learn(now time.Duration, a Limit, h heard) Set {
 			return 0
 		}
 	}
-	if h.retryAfter > 0 && (a.Remaining < 1 || h.Throttled && a.Remaining < m.Cost(h.request.cost(a.Name))) {
+	tells := a.Reset >= 0 || h.retryAfter >= 3*remaining.Rounding(h.retryAfter) // and not only a fraction of it
+	if h.retryAfter > 0 && tells && (a.Remaining < 1 || h.Throttled && a.Remaining < m.Cost(h.request.cost(a.Name))) {
 		a.Reset, a.Refills, h.Asked = h.retryAfter, false, true
 	}
 	m.hear(a, h)
