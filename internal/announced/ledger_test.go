@@ -150,6 +150,19 @@ func TestStories(t *testing.T) {
 			}
 			y.waits(0)
 		}},
+		{"a quota that changes back is another limit", 0, func(y *story) {
+			hour := Limit{Name: "core", Quota: 1000, Remaining: 500, Reset: time.Hour}
+			minute := Limit{Name: "core", Quota: 10, Remaining: 5, Reset: 60 * s}
+			y.hear(y.send(), hour)
+			y.hear(y.send(), minute) // it may have changed
+			y.left(5)
+			y.hear(y.send(), hour)
+			y.left(5, 500)
+			minute.Remaining = 0
+			y.hear(y.send(), minute)
+			y.left(0, 500)
+			y.send() // neither response announced both
+		}},
 		{"a reset that is the same in each response", 0, func(y *story) {
 			y.hear(y.send(), of100(50, 60*s))
 			y.at(3 * s)

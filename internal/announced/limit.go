@@ -21,7 +21,9 @@ type limit struct {
 	heardRoute Route // of the last such request of this process
 	resets     resets
 	inFlight   costs
-	doubts     int // how often the limit contradicted itself
+	was        float64 // the quota before it changed
+	turns      bool    // it is one of several with its name; see takesTurns
+	doubts     int     // how often the limit contradicted itself
 }
 
 // heard describes the response that carried an announcement.
@@ -66,7 +68,24 @@ func (m *limit) contradict(now time.Duration) {
 
 // matches reports whether m has the name of a and, without a name, the quota.
 func (m *limit) matches(a Limit) bool {
-	return m.name == a.Name && (a.Name != "" || a.Quota == 0 || m.Quota == 0 || m.Quota == a.Quota)
+	switch {
+	case m.name != a.Name:
+		return false
+	case m.turns:
+		return m.Quota == a.Quota
+	}
+	return a.Name != "" || a.Quota == 0 || m.Quota == 0 || m.Quota == a.Quota
+}
+
+// takesTurns notes a change of the quota. It reports whether m and the limit that a
+// announces are two, of which each response announces one: the quota changes back.
+func (m *limit) takesTurns(a Limit) bool {
+	if a.Quota <= 0 || a.Quota == m.Quota {
+		return false
+	}
+	m.turns = a.Quota == m.was
+	m.was = m.Quota
+	return m.turns
 }
 
 // exceeded reports whether more remains than the limit can have, as of the last

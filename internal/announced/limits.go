@@ -71,6 +71,8 @@ func (l *Ledger) limitOf(a Limit, h heard) *limit {
 		}
 	}
 	switch {
+	case m != nil && m.takesTurns(a):
+		return nil
 	case m == nil:
 		if m = l.find(a, l.all()&^known); m != nil && m.exceeded(a, h) && !l.routes.full() {
 			return nil
@@ -118,6 +120,7 @@ func (l *Ledger) add(now time.Duration, a Limit) *limit {
 		l.drop(func(m *limit) bool { return m == oldest })
 	}
 	m := &limit{Limit: remaining.New(now, a, l.reserve), name: strings.Clone(a.Name)}
+	m.turns = slices.ContainsFunc(l.limits, func(o *limit) bool { return o.turns && o.name == m.name })
 	m.bit = ^l.all() & -^l.all() // the lowest that is free
 	l.limits = append(l.limits, m)
 	l.routes.changes++
