@@ -27,11 +27,7 @@ type flow struct {
 	sum      float64
 	time     time.Duration
 	requests int
-	refused  bool // the service did not count one of the requests
 }
-
-// steady reports whether units come back at about the same rate at all times.
-func (f *flow) steady() bool { return f.rate > 0 && f.off < f.rate }
 
 // A point is a measured response, or a request that waits for its response.
 type point struct {
@@ -72,7 +68,6 @@ func (f *flow) take(number int, known float64, near bool) {
 
 // giveBack removes a request that the service did not count.
 func (f *flow) giveBack(number int, known float64) {
-	f.refused = true
 	f.used.add(known, -1)
 	if number <= f.mark.number {
 		f.mark.used.add(known, -1)
@@ -124,13 +119,13 @@ func (f *flow) hear(m *Limit, served time.Duration, a limitheaders.Limit, r Resp
 		return
 	}
 	rate := max(min(f.sum/f.time.Seconds(), most), 0)
-	if p.remaining < 1 && !f.refused { // more units may have come back than were taken
-		rate = max(rate, f.rate)
-	}
 	if !f.has {
 		f.last, f.has = rate, true
 	}
 	f.off += (max(rate-f.rate, f.rate-rate) - f.off) / 4
 	f.rate += (min(rate, f.last) - f.rate) / 2 // a single high measurement may be wrong
-	f.last, f.sum, f.time, f.requests, f.refused = rate, 0, 0, 0, false
+	if f.rate > 0 {
+		m.noteOthers(m.others(), m.sends.since(m.AsOf-length), min(f.time.Seconds()/length.Seconds(), 1))
+	}
+	f.last, f.sum, f.time, f.requests = rate, 0, 0, 0
 }

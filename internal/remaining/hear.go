@@ -37,6 +37,9 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 		return false
 	}
 	first := begins || m.Heard < 0
+	if begins && m.own > 0 {
+		m.noteOthers(m.Size()-m.remaining-m.own-m.InFlight, m.own, 1)
+	}
 	if first {
 		m.start, m.starts, m.own = a.Remaining, r.Number, 0
 		m.levels = [2]level{}
@@ -44,11 +47,10 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	}
 	m.spreads[0] = max(m.spreads[0], r.Spread)
 	if r.Number > 0 && !r.AnyProbe && r.Sent > m.unsure && !m.unknown(now, r.Trip) && m.crowd() == 0 {
-		refused := 0.
+		m.Surprises -= m.Surprises / 16
 		if r.Throttled && r.Free && a.Remaining < m.cost.mean {
-			refused = 1
+			m.Surprises += 1. / 16
 		}
-		m.Surprises += (refused - m.Surprises) / 16
 	}
 	if r.Probe && !(passed && m.probe.turn == early) {
 		m.adaptPause(r.Trip, a, r.Throttled)

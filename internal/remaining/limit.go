@@ -50,8 +50,7 @@ type Limit struct {
 	AsOf   time.Duration // when the last response that counts came
 	Window Window
 
-	// Surprises is the share of about the last 16 requests in their turn, for which
-	// the limit had room, that were refused.
+	// Surprises is the share that was refused of about the last 16 requests that had room.
 	Surprises float64
 
 	// The caller sets these.
@@ -65,6 +64,8 @@ type Limit struct {
 	levels    [2]level         // more than a mean response time apart
 	start     float64          // what remained when the window began
 	own       float64          // what this process used since
+	share     float64          // what other clients use, of what this process does; at most 1
+	noted     float64          // in how many windows; at most windows
 	starts    int              // the number of the request whose response began the window
 	unsure    time.Duration    // when the last request was sent for which the limit may have had no room
 	spreads   [2]time.Duration // by how much response times differed at most, in this window and the last
@@ -95,8 +96,7 @@ type level struct {
 	remaining float64
 }
 
-// Level returns what remained at t, or at a time before. ok is false if that is not
-// known.
+// Level returns what remained at t or before, and when, if that is known.
 func (m *Limit) Level(t time.Duration) (remaining float64, at time.Duration, ok bool) {
 	for _, level := range m.levels {
 		if level.at <= t && level.at > 0 {
@@ -128,15 +128,13 @@ func (m *Limit) Length() time.Duration {
 // Rate returns how many units come back per second without a reset.
 func (m *Limit) Rate() float64 { return m.flow.rate }
 
-// estimate returns what remains at now, with the units that have come back, minus
-// less.
+// estimate returns what remains at now, with the units that came back, minus less.
 func (m *Limit) estimate(now time.Duration, less float64) float64 {
 	back := m.back() * max(now-m.AsOf, 0).Seconds()
 	return min(m.remaining+back-less, max(m.Size(), m.remaining))
 }
 
-// Left returns what remains at now after the requests in flight. It is negative if
-// they cost more than remains.
+// Left returns what remains at now after the requests in flight, below 0 if too little.
 func (m *Limit) Left(now time.Duration) float64 { return m.estimate(now, m.InFlight) }
 
 // room returns how much this process may still use.
@@ -195,9 +193,7 @@ func (m *Limit) Settle(number int, known float64, counted, said bool) {
 }
 
 // AddSent adds a request to those that were sent, without one in flight.
-func (m *Limit) AddSent(at time.Duration, known float64) {
-	m.sends.add(at, m.Cost(known), m.Size())
-}
+func (m *Limit) AddSent(at time.Duration, known float64) { m.sends.add(at, m.Cost(known), m.Size()) }
 
 // Sent returns how many units this process sent after t, or slightly more.
 func (m *Limit) Sent(t time.Duration) float64 { return m.sends.since(t) }

@@ -2,7 +2,6 @@ package remaining
 
 import (
 	"cmp"
-	"math"
 	"time"
 
 	"example.com/awsretry/internal/limitheaders"
@@ -19,12 +18,11 @@ const (
 	flowShare  = 0.8
 	aloneShare = 0.97
 
-	// firstPause is the pause before a probe if there is no reset, or if the limit
-	// was contradicted.
+	// firstPause is the pause before a probe without a reset, or after a contradiction.
 	firstPause = time.Second
 
 	// minPause is the shortest pause. With a shorter one, the pacing law would find
-	// that almost nothing is accepted before the first throttled response has come.
+	// almost nothing accepted before the first throttled response has come.
 	minPause = 8 * time.Millisecond
 
 	// maxPause is the longest pause, unless the reset is longer. It is also the first
@@ -40,8 +38,7 @@ const (
 	longestSpace = 5 * time.Second
 )
 
-// A probe is a request that goes first, so that its response shows whether there is
-// room for others.
+// A probe is a request that goes first, to show whether there is room for others.
 type probe struct {
 	number int           // of the request; 0 if its response has come
 	at     time.Duration // when it was sent, or when the limit last ran out
@@ -61,10 +58,7 @@ const (
 // Wait returns how long a request has to wait if the requests before it in line cost
 // ahead, and why it may be sent then. known is its cost, or 0 if unknown.
 func (m *Limit) Wait(now, trip time.Duration, ahead, known float64) (wait time.Duration, turn Turn) {
-	room, cost := m.room(now), m.Cost(known)
-	if most := m.usable(); most > 0 {
-		cost = min(cost, most) // otherwise it would never be sent
-	}
+	room, cost := m.room(now), min(m.Cost(known), m.usable()) // one that costs more would never be sent
 	if m.unknown(now, trip) || m.free(now, room-ahead-cost) {
 		return 0, InTurn
 	}
@@ -84,22 +78,25 @@ func (m *Limit) Wait(now, trip time.Duration, ahead, known float64) (wait time.D
 
 // unknown reports whether it is not known when units come back: the limit or its resets
 // contradicted themselves, or it has no reset, or a window that is almost over when the
-// next request is served, and what comes back is not steady. In windows of a few seconds
-// it never is.
+// next request is served, and what comes back differs. In windows of a few seconds it
+// always does.
 func (m *Limit) unknown(now, trip time.Duration) bool {
 	w := &m.Window
 	short := w.Ends && w.Length <= 4*trip
-	return now < m.Doubted || w.Ends && m.doubtful || short && w.Length <= longestSpace || (short || !w.Ends) && !m.flow.steady()
+	return now < m.Doubted || w.Ends && m.doubtful || short && w.Length <= longestSpace || (short || !w.Ends) && m.flow.off >= m.flow.rate
 }
 
 // free reports whether a request that leaves room need not be spaced: much remains,
 // and no request had to wait recently. What other clients may take is not saved for
 // later: then there need only be room for twice what they probably have in flight or,
-// if units come back, for both.
+// if units come back and they do not use a minor part, for both.
 func (m *Limit) free(now time.Duration, room float64) bool {
 	ample := room > m.usable()*ampleShare && (now >= m.Held+m.Length()/8 || !m.Window.Ends && room > 2*m.usable()*ampleShare)
 	crowd := m.crowd()
-	if crowd == 0 {
+	switch {
+	case m.minor():
+		ample, crowd = true, m.share
+	case crowd == 0:
 		return ample
 	}
 	theirs := 2 * crowd * (m.InFlight + m.cost.mean)
@@ -171,7 +168,7 @@ func (m *Limit) pace(now time.Duration, room float64) float64 {
 // back returns how many units certainly come back per second.
 func (m *Limit) back() float64 {
 	rate, share := m.flow.rate, flowShare
-	if m.alone() {
+	if m.alone() || m.minor() {
 		share = aloneShare
 	}
 	back := share * rate
@@ -180,42 +177,6 @@ func (m *Limit) back() float64 {
 	}
 	return back
 }
-
-// alone reports whether the missing units are about those that this process sent
-// within the last window.
-func (m *Limit) alone() bool {
-	return math.Abs(m.others()) <= m.few()
-}
-
-// others returns how many units are missing beyond those that this process sent
-// within the last window.
-func (m *Limit) others() float64 {
-	return m.Size() - m.remaining - m.sends.since(m.AsOf-m.Window.Length)
-}
-
-// mine reports whether this process certainly used all of the missing units.
-func (m *Limit) mine() bool { return m.others() < 1 && m.crowd() == 0 }
-
-// crowd returns how many times as much as this process other clients have used since
-// the window began, or 0 if that is little. The requests in flight may have been
-// counted. If units come back, so that this is not known, it returns 1.
-func (m *Limit) crowd() float64 {
-	if !m.Window.Ends {
-		return 0
-	}
-	others, own := m.start-m.remaining-m.own-m.InFlight, m.own
-	if m.flow.rate > 0 {
-		others = m.others()
-		own = others
-	}
-	if others <= m.few() {
-		return 0
-	}
-	return others / max(own, 1)
-}
-
-// few returns how many units are about none, compared to the quota.
-func (m *Limit) few() float64 { return max(m.Size()/slotsPerQuota, 1) }
 
 // probeDue returns when a request may be sent as a probe before its turn, and why.
 // fits reports whether there is room for it.

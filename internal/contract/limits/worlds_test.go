@@ -524,6 +524,22 @@ func TestNeverWorse(t *testing.T) {
 	}
 }
 
+// Worlds that were worse once.
+func TestNeverWorseAgain(t *testing.T) {
+	for _, seed := range []uint64{
+		152, 5097, // a stranger who uses a part of the quota
+		5022, 5063, // the stricter of two limits, under one name
+		5146, 6126, // a Retry-After of a second or two, without a reset
+	} {
+		worlds.One(t, seed, func(t *testing.T, r *rand.Rand) {
+			w := drawWorld(r)
+			if faults, _, _ := w.compare(t); len(faults) > 0 {
+				t.Errorf("%s\n%v", strings.Join(faults, "; "), w)
+			}
+		})
+	}
+}
+
 // each returns a limit of each of n routes.
 func each(n int, law string, quota float64, length time.Duration) kind {
 	k := kind{law: law, n: quota, length: length}
