@@ -21,9 +21,10 @@ type limit struct {
 	heardRoute Route // of the last such request of this process
 	resets     resets
 	inFlight   costs
-	was        float64 // the quota before it changed
-	turns      bool    // it is one of several with its name; see takesTurns
-	doubts     int     // how often the limit contradicted itself
+	was        float64       // the quota before it changed
+	changed    time.Duration // when the request was sent whose response changed it
+	turns      bool          // it is one of several with its name; see takesTurns
+	doubts     int           // how often the limit contradicted itself
 }
 
 // heard describes the response that carried an announcement.
@@ -72,19 +73,20 @@ func (m *limit) matches(a Limit) bool {
 	case m.name != a.Name:
 		return false
 	case m.turns:
-		return m.Quota == a.Quota
+		return a.Quota == 0 || m.Quota == a.Quota
 	}
 	return a.Name != "" || a.Quota == 0 || m.Quota == 0 || m.Quota == a.Quota
 }
 
 // takesTurns notes a change of the quota. It reports whether m and the limit that a
 // announces are two, of which each response announces one: the quota changes back.
-func (m *limit) takesTurns(a Limit) bool {
-	if a.Quota <= 0 || a.Quota == m.Quota {
+func (m *limit) takesTurns(a Limit, h heard) bool {
+	since := h.Sent - m.changed
+	if a.Quota <= 0 || a.Quota == m.Quota || since < h.Trip { // or responses are out of order
 		return false
 	}
-	m.turns = a.Quota == m.was
-	m.was = m.Quota
+	m.turns = a.Quota == m.was && since < 2*m.Length()
+	m.was, m.changed = m.Quota, h.Sent
 	return m.turns
 }
 

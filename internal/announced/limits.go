@@ -46,7 +46,7 @@ func (l *Ledger) learn(now time.Duration, a Limit, h heard) Set {
 			return 0
 		}
 	}
-	tells := a.Reset >= 0 || h.retryAfter >= 3*remaining.Rounding(h.retryAfter) // and not only a fraction of it
+	tells := a.Reset >= 0 || m.Window.Ends || h.retryAfter >= 3*remaining.Rounding(h.retryAfter) // otherwise it may be far off
 	if h.retryAfter > 0 && tells && (a.Remaining < 1 || h.Throttled && a.Remaining < m.Cost(h.request.cost(a.Name))) {
 		a.Reset, a.Refills, h.Asked = h.retryAfter, false, true
 	}
@@ -70,14 +70,15 @@ func (l *Ledger) limitOf(a Limit, h heard) *limit {
 			m = nil
 		}
 	}
+	turns := m != nil && m.takesTurns(a, h)
 	switch {
-	case m != nil && m.takesTurns(a):
+	case turns && m.heardRoute == h.request.Route:
 		return nil
 	case m == nil:
 		if m = l.find(a, l.all()&^known); m != nil && m.exceeded(a, h) && !l.routes.full() {
 			return nil
 		}
-	case !m.exceeded(a, h) && !m.overdrawn(h.At):
+	case !turns && !m.exceeded(a, h) && !m.overdrawn(h.At):
 	case m.heardRoute == h.request.Route:
 		for _, o := range l.limits { // the service says the same of them
 			if o.matches(a) {

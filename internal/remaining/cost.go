@@ -22,6 +22,7 @@ type cost struct {
 	grain    uint64
 	values   int     // how often a value differed from the one before
 	last     float64 // value
+	most     float64
 	fall     float64 // in the span, with what came back
 	requests int
 }
@@ -52,6 +53,7 @@ func (c *cost) see(value float64) {
 	if value != math.Trunc(value) {
 		c.grain = 1
 	}
+	c.most = max(c.most, value)
 	for n := uint64(value); n != 0; {
 		c.grain, n = n, c.grain%n
 	}
@@ -62,7 +64,7 @@ func (c *cost) rounding() float64 {
 	if c.values < fewSamples || c.grain <= 1 {
 		return 0
 	}
-	if times := c.mean / float64(c.grain); math.Abs(times-math.Round(times)) < .001*times {
+	if times := c.mean / float64(c.grain); c.most < manyGrains*float64(c.grain) && math.Abs(times-math.Round(times)) < .001*times {
 		return 0 // what each request costs divides all values, too
 	}
 	return float64(c.grain - 1)
