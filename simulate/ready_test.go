@@ -43,7 +43,7 @@ func TestReadyScenarios(t *testing.T) {
 			{"fairness", fairness, []float64{0.95, 0.83, 1, 1}, 0.1},
 		},
 		"announced": {
-			{"throttled attempts, %", throttled, []float64{10.8, 13.1, 0.4, 0.3}, 0.3},
+			{"throttled attempts, %", throttled, []float64{10.8, 13.1, 0.2, 0.3}, 0.3},
 			{"failed calls, %", failed, []float64{0.3, 2.2, 0, 0}, 0.5},
 		},
 		"broken-bodies": {

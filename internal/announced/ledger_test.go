@@ -163,6 +163,22 @@ func TestStories(t *testing.T) {
 			y.left(0, 500)
 			y.send() // neither response announced both
 		}},
+		{"a quota that changes back much later is the same limit", 0, func(y *story) {
+			for i, quota := range []float64{100, 200, 200, 200, 100, 100} {
+				y.at(time.Duration(i) * 60 * s)
+				y.hear(y.send(), Limit{Quota: quota, Remaining: 40 - 8*float64(i), Reset: 60 * s})
+			}
+			y.waits(5 * s)
+		}},
+		{"responses that are out of order do not make two limits of one that changes", 0, func(y *story) {
+			y.hear(y.sendAt(s), of100(90, 60*s))
+			sent := []time.Duration{y.send(), y.send(), y.send()}
+			y.at(2 * s)
+			for i, quota := range []float64{200, 100, 200} {
+				y.hear(sent[i], Limit{Quota: quota, Remaining: quota / 2, Reset: 59 * s})
+			}
+			y.left(50)
+		}},
 		{"a reset that is the same in each response", 0, func(y *story) {
 			y.hear(y.send(), of100(50, 60*s))
 			y.at(3 * s)
@@ -227,29 +243,25 @@ func TestStories(t *testing.T) {
 			y.hear(y.send(), Limit{Reset: -1})
 			y.waits(0)
 		}},
-		{"requests are spaced from a sixth on", 0, func(y *story) {
-			y.hear(y.send(), of100(25, 30*s))
+		{"requests are spaced from a third on", 0, func(y *story) {
+			y.hear(y.send(), of100(42, 30*s))
 			for range 8 {
 				y.send()
 			}
-			y.at(s)
-			y.waits(660 * time.Millisecond) // 29 s for 17 that remain, and half a space, since the last one
+			y.waits(870 * time.Millisecond) // 30 s for 34 that remain, and half a space
 		}},
-		{"what others may take is not saved for later", 0, func(y *story) {
-			y.hear(y.send(), of100(99, 60*s))
-			y.hear(y.sendAt(s), of100(59, 59*s)) // they took 39, and this process 2
-			y.hear(y.sendAt(2*s), of100(45, 58*s))
-			sent := y.send()
-			y.waits(1300 * time.Millisecond) // they may have 17 in flight for this one
-			y.hear(sent, of100(44, 58*s))
+		{"what others use of each window is not saved for later", 0, func(y *story) {
+			for i, pairs := range []int{10, 10, 10, 10, 10, 10, 33} {
+				y.at(61 * time.Duration(i) * s)
+				for n := range pairs { // others send every sixth request
+					k := float64(n)
+					a, b := y.send(), y.send()
+					y.hear(a, of100(100-math.Floor(1.2*(2*k+1)), 60*s))
+					y.hear(b, of100(100-math.Floor(1.2*(2*k+2)), 60*s))
+				}
+			}
+			y.send()
 			y.waits(0)
-		}},
-		{"a costly request that begins a window hides no others", 0, func(y *story) {
-			y.hear(y.send(), called("x", of100(99, 60*s)))
-			y.at(61 * s)
-			y.hear(y.send(50), called("x", of100(50, 60*s)))
-			y.hear(y.send(1), called("x", of100(10, 60*s))) // others took 39
-			y.waits(0, 1)
 		}},
 		{"a request that is not counted and begins a window is no other client", 0, func(y *story) {
 			for i := range time.Duration(8) {

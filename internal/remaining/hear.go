@@ -26,9 +26,6 @@ type Response struct {
 func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	now := r.At
 	served := r.Sent + (now-r.Sent)/2 // an estimate
-	if a.Quota > 0 {
-		m.Quota = a.Quota
-	}
 	m.cost.see(a.Remaining)
 	m.most = max(m.most, a.Remaining)
 	m.asked, m.doubtful = r.Asked, r.Doubtful
@@ -40,13 +37,16 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	if begins && m.own > 0 {
 		m.noteOthers(m.Size()-m.remaining-m.own-m.InFlight, m.own, 1)
 	}
+	if a.Quota > 0 {
+		m.Quota = a.Quota
+	}
 	if first {
 		m.start, m.starts, m.own = a.Remaining, r.Number, 0
 		m.levels = [2]level{}
 		m.spreads = [2]time.Duration{0, m.spreads[0]}
 	}
 	m.spreads[0] = max(m.spreads[0], r.Spread)
-	if r.Number > 0 && !r.AnyProbe && r.Sent > m.unsure && !m.unknown(now, r.Trip) && m.crowd() == 0 {
+	if r.Number > 0 && !r.AnyProbe && r.Sent > m.unsure && !m.unknown(now, r.Trip) && !m.crowded() {
 		m.Surprises -= m.Surprises / 16
 		if r.Throttled && r.Free && a.Remaining < m.cost.mean {
 			m.Surprises += 1. / 16

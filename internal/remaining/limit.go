@@ -86,7 +86,7 @@ type Limit struct {
 func New(now time.Duration, a limitheaders.Limit, reserve float64) Limit {
 	return Limit{
 		Quota: a.Quota, Heard: -1, Held: -never,
-		reserve: reserve, most: a.Remaining, unsure: now, cost: cost{mean: 1},
+		reserve: reserve, most: a.Remaining, unsure: now, noted: -1, cost: cost{mean: 1},
 	}
 }
 

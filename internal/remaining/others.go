@@ -34,23 +34,16 @@ func (m *Limit) others() float64 {
 }
 
 // mine reports whether this process certainly used all of the missing units.
-func (m *Limit) mine() bool { return m.others() < 1 && m.crowd() == 0 }
+func (m *Limit) mine() bool { return m.others() < 1 && !m.crowded() }
 
-// crowd returns how many times as much as this process other clients have used since
-// the window began, or 0 if that is little. The requests in flight may have been
-// counted. If units come back, so that this is not known, it returns 1.
-func (m *Limit) crowd() float64 {
-	if !m.Window.Ends {
-		return 0
-	}
-	others, own := m.start-m.remaining-m.own-m.InFlight, m.own
+// crowded reports whether other clients have used more than a few units since the
+// window began. The requests in flight may have been counted.
+func (m *Limit) crowded() bool {
+	others := m.start - m.remaining - m.own - m.InFlight
 	if m.flow.rate > 0 {
-		others, own = m.others(), m.others()
+		others = m.others()
 	}
-	if others <= m.few() {
-		return 0
-	}
-	return others / max(own, 1)
+	return m.Window.Ends && others > m.few()
 }
 
 // few returns how many units are about none, compared to the quota.

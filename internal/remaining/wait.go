@@ -8,9 +8,8 @@ import (
 )
 
 const (
-	// ampleShare is the fraction of a quota above which requests are not spaced if no
-	// other client uses it.
-	ampleShare = 1.0 / 6
+	// ampleShare is the fraction of a quota above which requests are not spaced.
+	ampleShare = 1.0 / 3
 
 	// flowShare is the fraction of the flow that is used. The rest leaves a margin
 	// in the quota, and makes processes that share the quota converge to equal rates.
@@ -87,20 +86,14 @@ func (m *Limit) unknown(now, trip time.Duration) bool {
 }
 
 // free reports whether a request that leaves room need not be spaced: much remains,
-// and no request had to wait recently. What other clients may take is not saved for
-// later: then there need only be room for twice what they probably have in flight or,
-// if units come back and they do not use a minor part, for both.
+// and no request had to wait recently. If other clients use a minor part, nothing is
+// saved for later: there need only be room for twice what they probably have in flight.
 func (m *Limit) free(now time.Duration, room float64) bool {
-	ample := room > m.usable()*ampleShare && (now >= m.Held+m.Length()/8 || !m.Window.Ends && room > 2*m.usable()*ampleShare)
-	crowd := m.crowd()
-	switch {
-	case m.minor():
-		ample, crowd = true, m.share
-	case crowd == 0:
-		return ample
+	if m.minor() {
+		theirs := 2 * m.share * (m.InFlight + m.cost.mean)
+		return room >= theirs+m.cost.mean
 	}
-	theirs := 2 * crowd * (m.InFlight + m.cost.mean)
-	return room >= theirs+m.cost.mean && (ample || m.flow.rate == 0)
+	return room > m.usable()*ampleShare && (now >= m.Held+m.Length()/8 || !m.Window.Ends && room > 2*m.usable()*ampleShare)
 }
 
 // Spaces reports whether the limit makes a request wait, or spaces requests.
