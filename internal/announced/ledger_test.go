@@ -263,15 +263,6 @@ func TestStories(t *testing.T) {
 			y.send()
 			y.waits(0)
 		}},
-		{"a request that is not counted and begins a window is no other client", 0, func(y *story) {
-			for i := range time.Duration(8) {
-				y.hear(y.sendAt(6*i*s), of100(90-10*float64(i), 60*s-6*i*s))
-			}
-			sent := y.sendAt(61 * s)
-			y.Announce(y.now, sent, Answer{Limits: []Limit{of100(100, 60*s)}, Free: true})
-			y.Settle(sent, false)
-			y.waits(0)
-		}},
 		{"responses that come before others are settled", 0, func(y *story) {
 			y.hear(y.send(), of100(90, 60*s))
 			a, b := y.send(), y.send()

@@ -26,3 +26,23 @@ func TestSurprises(t *testing.T) {
 		}
 	}
 }
+
+// A request that begins a window, whatever it costs, is no other client and hides none.
+func TestCrowded(t *testing.T) {
+	says := limitheaders.Limit{Quota: 100, Remaining: 100, Reset: time.Minute}
+	m := New(0, says, 0)
+	m.Hear(says, Response{At: time.Second, Number: 1, Free: true})
+	if m.Settle(1, 50, false, true); m.crowded() {
+		t.Error("by a request that was not counted")
+	}
+	says.Remaining = 50
+	m.Hear(says, Response{At: 62 * time.Second, Sent: 62 * time.Second, Number: 2})
+	if m.Settle(2, 50, true, true); m.crowded() {
+		t.Error("by the first request of the window")
+	}
+	says.Remaining = 10
+	m.Hear(says, Response{At: 63 * time.Second, Sent: 63 * time.Second, Number: 3})
+	if m.Settle(3, 1, true, true); !m.crowded() {
+		t.Error("not by the 39 that others took")
+	}
+}

@@ -65,7 +65,7 @@ type Limit struct {
 	start     float64          // what remained when the window began
 	own       float64          // what this process used since
 	share     float64          // what other clients use, of what this process does; at most 1
-	noted     float64          // in how many windows; at most windows
+	noted     float64          // over how many windows, at most windows; -1 before the first whole one
 	starts    int              // the number of the request whose response began the window
 	unsure    time.Duration    // when the last request was sent for which the limit may have had no room
 	spreads   [2]time.Duration // by how much response times differed at most, in this window and the last
