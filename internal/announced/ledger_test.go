@@ -460,7 +460,7 @@ func TestStories(t *testing.T) {
 			}
 		}},
 		{"a window of a few response times is left to the pacing, a bucket is not", 0, func(y *story) {
-			for limit, want := range map[Limit]time.Duration{of100(0, 60*s): 0, of100(0, 90*s): 20 * s, refill(0): 1250 * time.Millisecond} {
+			for limit, want := range map[Limit]time.Duration{of100(0, 60*s): 0, of100(0, 90*s): 20 * s, refill(0): 1030 * time.Millisecond} {
 				y.Ledger, y.now = New(0), 0
 				sent := y.send()
 				y.at(20 * s)

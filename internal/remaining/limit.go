@@ -6,8 +6,8 @@
 // measures the flow: the units that come back without a reset.
 //
 // While much remains, requests are not delayed. Then they are spaced, so that the
-// remaining units and the flow last until the reset. What is saved for later would be
-// used by other clients, if there are any: then requests are spaced only if the others
+// remaining units and the flow last until the reset. If other clients use a minor part,
+// they would use what is saved for later: then requests are spaced only if those
 // probably have half of what remains in flight. If too little remains, a request waits
 // for the flow or for the reset.
 //

@@ -13,9 +13,8 @@ const (
 
 	// flowShare is the fraction of the flow that is used. The rest leaves a margin
 	// in the quota, and makes processes that share the quota converge to equal rates.
-	// aloneShare is the same fraction if no other client uses the quota.
-	flowShare  = 0.8
-	aloneShare = 0.97
+	// With less, other clients would take what is left.
+	flowShare = 0.97
 
 	// firstPause is the pause before a probe without a reset, or after a contradiction.
 	firstPause = time.Second
@@ -160,13 +159,10 @@ func (m *Limit) pace(now time.Duration, room float64) float64 {
 
 // back returns how many units certainly come back per second.
 func (m *Limit) back() float64 {
-	rate, share := m.flow.rate, flowShare
-	if m.alone() || m.minor() {
-		share = aloneShare
-	}
-	back := share * rate
+	rate := m.flow.rate
+	back := flowShare * rate
 	if whole := m.Size() / m.Length().Seconds(); m.flow.has && rate > .9*whole { // other clients take nothing
-		back = max(back, min(rate, aloneShare*whole))
+		back = max(back, min(rate, flowShare*whole))
 	}
 	return back
 }
