@@ -70,3 +70,24 @@ func TestReadyScenarios(t *testing.T) {
 		})
 	}
 }
+
+// Processes that read the same limits share them evenly, and nearly nothing is
+// throttled, whatever the random numbers.
+func TestAnnouncedIsShared(t *testing.T) {
+	if raceDetector {
+		t.Skip("it takes long with the race detector; make test runs it without")
+	}
+	s, err := scenario.Ready("announced")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Settings = s.Settings[2:] // those that read limits
+	for s.Seed = range 8 {
+		for _, o := range mustRun(t, s).Outcomes {
+			if o.Fairness < .95 || o.ThrottledShare > .005 || o.FailedShare > 0 {
+				t.Errorf("seed %d, %s: fairness %.2f, %.1f %% throttled, %.1f %% failed",
+					s.Seed, o.Setting, o.Fairness, 100*o.ThrottledShare, 100*o.FailedShare)
+			}
+		}
+	}
+}
