@@ -69,9 +69,12 @@ func (y *story) waits(want time.Duration, costs ...float64) {
 }
 
 // hearFrom sends a GET at once, and hears limits of its route.
-func (y *story) hearFrom(path string, limits ...Limit) {
-	sent, _, _ := y.Take(y.now, Request{Route: RouteOf("GET", path)})
-	y.hear(sent, limits...)
+func (y *story) hearFrom(path string, limits ...Limit) { y.hear(y.sendTo(path), limits...) }
+
+// sendTo sends a request to a path.
+func (y *story) sendTo(path string) (sent time.Duration) {
+	sent, _, _ = y.Take(y.now, Request{Route: RouteOf("GET", path)})
+	return sent
 }
 
 // hear is a response to the request that was sent at sent.
@@ -513,6 +516,20 @@ func TestStories(t *testing.T) {
 			if y.wait(b) == 0 {
 				y.Error("the limit is both routes'")
 			}
+		}},
+		{"two routes that both got the only unit at once", 0, func(y *story) {
+			a, b := y.sendTo("/a"), y.sendTo("/b")
+			y.at(s / 10)
+			y.hear(a, Limit{Quota: 1, Reset: 10 * s})
+			y.hear(b, Limit{Quota: 1, Reset: 10 * s})
+			y.left(0, 0)
+		}},
+		{"two routes of which one got the only unit", 0, func(y *story) {
+			a, b := y.sendTo("/a"), y.sendTo("/b")
+			y.at(s / 10)
+			y.hear(a, Limit{Quota: 1, Reset: 10 * s})
+			y.throttle(b, Limit{Quota: 1, Reset: 10 * s})
+			y.left(0)
 		}},
 		{"two routes that were taken for one, and move apart", 0, func(y *story) {
 			a, b := Request{Route: RouteOf("GET", "/a")}, Request{Route: RouteOf("GET", "/b")}

@@ -19,6 +19,7 @@ type limit struct {
 	bit        Set   // unique among the limits
 	heardFrom  int   // the number of the request whose response announced it last
 	heardRoute Route // of the last such request of this process
+	heardFree  bool  // the service did not count it
 	resets     resets
 	inFlight   costs
 	was        float64       // the quota before it changed
@@ -48,7 +49,7 @@ func (m *limit) hear(a Limit, h heard) {
 		m.Surprises = 0
 	}
 	if m.heardFrom = h.Number; h.Number > 0 {
-		m.heardRoute = h.request.Route
+		m.heardRoute, m.heardFree = h.request.Route, h.Free
 	}
 }
 
@@ -96,7 +97,7 @@ func (m *limit) takesTurns(a Limit, h heard) bool {
 func (m *limit) exceeded(a Limit, h heard) bool {
 	most, at, ok := m.Level(h.Sent)
 	w, same := &m.Window, m.heardRoute == h.request.Route
-	if !same && w.Passed && w.Length < 3*w.Off { // too short to compare
+	if !same && (w.Passed && w.Length < 3*w.Off || m.other(a, h)) { // too short to compare
 		return true
 	}
 	if !ok || !w.Ends || h.At >= w.End-w.Off-h.Trip {
@@ -113,6 +114,14 @@ func (m *limit) exceeded(a Limit, h heard) bool {
 		left += m.Cost(0)
 	}
 	return left > most+m.Size()/16
+}
+
+// other reports whether a is another limit of the same size: two requests in flight
+// together were served, and the same remains after both. Of many, some may be back.
+func (m *limit) other(a Limit, h heard) bool {
+	last, at, ok := m.Level(h.At)
+	return ok && at > h.Sent && last == a.Remaining && !h.Free && !m.heardFree &&
+		m.Window.Ends && h.Sent+a.Reset <= m.Window.End+m.Window.Off && m.Size() < 16*m.Cost(0)
 }
 
 // overdrawn reports whether more was served in a window than the limit can have.
