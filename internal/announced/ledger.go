@@ -6,10 +6,10 @@
 // did not count them. A Retry-After takes precedence over the reset.
 //
 // A limit is of all routes whose responses announce its name. If more remains for one
-// of them than another's response left, within a window, or of a few units as much after
-// both were served at once, that route has a limit of its own. If more remains than the route's own response left, the limit contradicts
-// itself, and so do those of other routes with its name. They are left to the pacing,
-// as is one that often refuses what it had room for.
+// of them than another's response left, within a window, that route has a limit of its
+// own, and so it has if both took the same one of a few units. If more remains than its
+// own response left, the limit contradicts itself, and so do those of other routes with
+// its name. They are left to the pacing, as is one that often refuses what had room.
 package announced
 
 import (

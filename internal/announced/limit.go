@@ -97,7 +97,8 @@ func (m *limit) takesTurns(a Limit, h heard) bool {
 func (m *limit) exceeded(a Limit, h heard) bool {
 	most, at, ok := m.Level(h.Sent)
 	w, same := &m.Window, m.heardRoute == h.request.Route
-	if !same && (w.Passed && w.Length < 3*w.Off || m.other(a, h)) { // too short to compare
+	short := w.Passed && w.Length < 3*w.Off // too short to compare
+	if !same && (short || m.other(a, h)) {
 		return true
 	}
 	if !ok || !w.Ends || h.At >= w.End-w.Off-h.Trip {
@@ -117,7 +118,7 @@ func (m *limit) exceeded(a Limit, h heard) bool {
 }
 
 // other reports whether a is another limit of the same size: two requests in flight
-// together were served, and the same remains after both. Of many, some may be back.
+// together both took the same unit. Of many, one may have come back in between.
 func (m *limit) other(a Limit, h heard) bool {
 	last, at, ok := m.Level(h.At)
 	return ok && at > h.Sent && last == a.Remaining && !h.Free && !m.heardFree &&
