@@ -529,7 +529,7 @@ func TestNeverWorseAgain(t *testing.T) {
 	for _, seed := range []uint64{
 		152,        // a stranger who uses a part of the quota
 		5063,       // the stricter of two limits, under one name
-		6150, 9137, // one unit for each of two routes, without a name
+		6150, 9072, // one unit for each of several routes
 		5146, 6126, // a Retry-After of a second or two, without a reset
 	} {
 		worlds.One(t, seed, func(t *testing.T, r *rand.Rand) {
