@@ -84,7 +84,7 @@ func TestAnnouncedIsShared(t *testing.T) {
 	s.Settings = s.Settings[2:] // those that read limits
 	for s.Seed = range 8 {
 		for _, o := range mustRun(t, s).Outcomes {
-			if o.Fairness < .95 || o.ThrottledShare > .005 || o.FailedShare > 0 {
+			if o.Fairness < .9 || o.ThrottledShare > .005 || o.FailedShare > 0 {
 				t.Errorf("seed %d, %s: fairness %.2f, %.1f %% throttled, %.1f %% failed",
 					s.Seed, o.Setting, o.Fairness, 100*o.ThrottledShare, 100*o.FailedShare)
 			}

@@ -119,7 +119,6 @@ func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Se
 		}
 		var d time.Duration
 		if d, turns[i] = m.Wait(now, l.trip, 0, r.cost(m.name)); d > 0 {
-			m.Held = now
 			held |= m.bit
 			wait = max(wait, d)
 		}
@@ -139,7 +138,7 @@ func (l *Ledger) Take(now time.Duration, r Request) (sent time.Duration, held Se
 	for i, m := range l.limits {
 		if m.bit&limits != 0 {
 			m.Take(now, l.trip, l.sent.last+1, r.cost(m.name), turns[i])
-			m.addInFlight(1, r.cost(m.name))
+			m.InFlight.Add(1, r.cost(m.name))
 			if turns[i] != remaining.InTurn {
 				rec.probed |= m.bit
 			}
@@ -202,7 +201,7 @@ func (l *Ledger) settle(r *record, used bool) {
 			// If the response announces limits, those that are missing do not apply.
 			counted := used && (said || r.said == 0)
 			m.Settle(r.number, r.cost(m.name), counted, said)
-			m.addInFlight(-1, r.cost(m.name))
+			m.InFlight.Add(-1, r.cost(m.name))
 		}
 	}
 	r.settled, r.Costs = true, nil

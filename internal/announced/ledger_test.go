@@ -253,18 +253,41 @@ func TestStories(t *testing.T) {
 			}
 			y.waits(870 * time.Millisecond) // 30 s for 34 that remain, and half a space
 		}},
-		{"what others use of each window is not saved for later", 0, func(y *story) {
-			for i, pairs := range []int{10, 10, 10, 10, 10, 10, 33} {
-				y.at(61 * time.Duration(i) * s)
-				for n := range pairs { // others send every sixth request
-					k := float64(n)
-					a, b := y.send(), y.send()
-					y.hear(a, of100(100-math.Floor(1.2*(2*k+1)), 60*s))
-					y.hear(b, of100(100-math.Floor(1.2*(2*k+2)), 60*s))
-				}
+		{"nor before that, although requests had to wait", 0, func(y *story) {
+			y.hear(y.send(), of100(0, 10*s))
+			y.waits(11 * s)
+			y.at(12 * s)
+			y.hear(y.send(), of100(99, 60*s))
+			for range 60 {
+				y.send()
 			}
-			y.send()
-			y.waits(0)
+		}},
+		{"a cost that was too high does not stay", 0, func(y *story) {
+			for k := range 9 { // others send two of three requests
+				y.hear(y.send(), of100(float64(97-3*k), 60*s))
+			}
+			if served := y.limits[0].Sent(-1); served < 20 {
+				y.Errorf("9 requests that seem to cost 2.6 are %v units", served)
+			}
+			for k := range 16 { // they stop
+				a, b := y.send(), y.send()
+				y.hear(a, of100(float64(72-2*k), 60*s))
+				y.hear(b, of100(float64(71-2*k), 60*s))
+			}
+			if served := y.limits[0].Sent(-1); served != 41 {
+				y.Errorf("41 requests that cost 1 are %v units", served)
+			}
+		}},
+		{"and one that is only guessed refutes nothing; a known one does", 0, func(y *story) {
+			for window := range 12 {
+				y.at(time.Duration(window) * 61 * s)
+				y.hear(y.send(20), of100(80, 60*s))
+				y.hear(y.send(20), of100(60, 60*s))
+				y.throttle(y.send(20), of100(1, 60*s))
+			}
+			if y.limits[0].Doubted == 0 {
+				y.Error("a third of the requests of known cost were refused with room, and the limit still counts")
+			}
 		}},
 		{"responses that come before others are settled", 0, func(y *story) {
 			y.hear(y.send(), of100(90, 60*s))
@@ -686,6 +709,31 @@ func TestStories(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.tell(&story{T: t, Ledger: New(tt.reserve)}) })
+	}
+}
+
+// A pair of requests is over if the limit no longer applies to one of them, whichever
+// of eight requests they are.
+func TestPairOfTwoRoutes(t *testing.T) {
+	for before := range 8 {
+		y := &story{T: t, Ledger: New(0)}
+		y.hearFrom("/b/x", of100(89, 60*s))
+		for k := range 8 + before { // others send two of three requests
+			y.hearFrom("/a/x", of100(float64(86-3*k), 60*s))
+		}
+		a, b := y.sendTo("/a/x"), y.sendTo("/b/x")
+		y.hear(b, Limit{Name: "other", Quota: 100, Remaining: 90, Reset: 60 * s})
+		y.hear(a, of100(38, 60*s))
+		y.at(61 * s)
+		for k := range 22 {
+			sent := []time.Duration{y.sendTo("/a/x"), y.sendTo("/a/x"), y.sendTo("/a/x")}
+			for i, at := range sent {
+				y.hear(at, of100(float64(99-3*k-i), 60*s))
+			}
+		}
+		if cost := y.limits[0].Cost(0); cost != 1 {
+			t.Errorf("after %d requests: those that cost 1 seem to cost %v", before, cost)
+		}
 	}
 }
 

@@ -21,7 +21,6 @@ type limit struct {
 	heardRoute Route // of the last such request of this process
 	heardFree  bool  // the service did not count it
 	resets     resets
-	inFlight   costs
 	was        float64       // the quota before it changed
 	changed    time.Duration // when the request was sent whose response changed it
 	turns      bool          // it is one of several with its name; see takesTurns
@@ -43,7 +42,6 @@ func (m *limit) hear(a Limit, h heard) {
 	if !m.Hear(a, h.Response) {
 		return
 	}
-	m.addInFlight(0, 0) // the mean cost may have changed
 	if m.Surprises > mostSurprises {
 		m.contradict(h.At)
 		m.Surprises = 0
@@ -51,12 +49,6 @@ func (m *limit) hear(a Limit, h heard) {
 	if m.heardFrom = h.Number; h.Number > 0 {
 		m.heardRoute, m.heardFree = h.request.Route, h.Free
 	}
-}
-
-// addInFlight adds n requests in flight with a known cost, or 0.
-func (m *limit) addInFlight(n int, known float64) {
-	m.inFlight.add(n, known)
-	m.InFlight = m.inFlight.units(m.Cost(0))
 }
 
 // contradict leaves the limit to the pacing for two windows, and each time for twice
@@ -127,7 +119,7 @@ func (m *limit) other(a Limit, h heard) bool {
 
 // overdrawn reports whether more was served in a window than the limit can have.
 func (m *limit) overdrawn(now time.Duration) bool {
-	served := m.Sent(now-m.Window.Length) - m.InFlight
+	served := m.SentAtLeast(now-m.Window.Length) - m.InFlight.Units(1)
 	return m.Window.Ends && served > 2.25*m.Size()+m.Cost(0)
 }
 

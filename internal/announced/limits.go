@@ -137,7 +137,7 @@ func (l *Ledger) count() {
 	}
 	l.counted = l.routes.changes
 	for _, m := range l.limits {
-		m.inFlight, m.InFlight = costs{}, 0
+		m.InFlight = remaining.Use{}
 	}
 	for i := range l.sent.list {
 		r := &l.sent.list[i]
@@ -148,9 +148,12 @@ func (l *Ledger) count() {
 		r.limits = l.Of(r.Request) & l.all()
 		for _, m := range l.limits {
 			if m.bit&r.limits == 0 {
+				if m.bit&before != 0 {
+					m.Drop(r.number)
+				}
 				continue
 			}
-			m.addInFlight(1, r.cost(m.name))
+			m.InFlight.Add(1, r.cost(m.name))
 			if m.bit&before == 0 {
 				m.AddSent(r.at, r.cost(m.name))
 			}

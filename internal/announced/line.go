@@ -1,12 +1,14 @@
 package announced
 
+import "example.com/awsretry/internal/remaining"
+
 // A Line is requests that wait for the same limits.
 type Line struct {
 	Limits Set // that the requests need
 	Held   Set // the limits that held the first one back; 0 until it was refused
 
 	requests int
-	known    map[string]costs // of those with a known cost, by the name of the limit
+	known    map[string]remaining.Use // of those with a known cost, by the name of the limit
 }
 
 // Add adds a request.
@@ -20,10 +22,11 @@ func (q *Line) add(n int, r Request) {
 	for name := range r.Costs {
 		if cost := r.cost(name); cost > 0 {
 			if q.known == nil {
-				q.known = make(map[string]costs)
+				q.known = make(map[string]remaining.Use)
 			}
 			known := q.known[name]
-			known.add(n, cost)
+			known.Add(n, cost)
+			known.Add(-n, 0) // they are in requests
 			q.known[name] = known
 		}
 	}
@@ -32,28 +35,6 @@ func (q *Line) add(n int, r Request) {
 // costOf returns what the requests cost of a limit.
 func (q *Line) costOf(m *limit) float64 {
 	all := q.known[m.name]
-	all.requests = q.requests
-	return all.units(m.Cost(0))
-}
-
-// costs is the total cost of some requests.
-type costs struct {
-	requests int
-	priced   int     // the number of requests with a known cost
-	known    float64 // the sum of the known costs
-}
-
-// add adds n requests, or removes -n. known is the cost of each, or 0 if it is learned.
-func (c *costs) add(n int, known float64) {
-	if c.requests += n; known > 0 {
-		c.priced += n
-		if c.known = max(c.known+float64(n)*known, 0); c.priced == 0 {
-			c.known = 0 // drops rounding errors
-		}
-	}
-}
-
-// units returns the total. mean is the cost of each request whose cost is learned.
-func (c *costs) units(mean float64) float64 {
-	return c.known + float64(c.requests-c.priced)*mean
+	all.Add(q.requests, 0)
+	return all.Units(m.Cost(0))
 }

@@ -13,7 +13,8 @@ type cost struct {
 
 	samples []float64
 	next    int // the sample to replace
-	takes   int
+	takes   int // of requests whose cost is learned
+	latest  int // the number of the last request, or 0 if it is over
 	pair    pair
 
 	// grain divides all values that were announced: they may be rounded to it. Then
@@ -29,7 +30,7 @@ type cost struct {
 
 // A pair is two requests that were sent back to back.
 type pair struct {
-	second    int        // the number of the second request; 0 means no pair
+	numbers   [2]int     // of the requests; 0 means no pair
 	remaining [2]float64 // announced after each request; negative if not known yet
 }
 
@@ -100,16 +101,35 @@ func (c *cost) wantsPair() bool {
 
 // take records a request.
 func (c *cost) take(number int, known float64) {
-	if known == 0 && c.wantsPair() {
-		c.pair = pair{number, [2]float64{-1, -1}}
+	if known == 0 {
+		if c.wantsPair() && c.latest > 0 && c.pair.numbers[1] == 0 {
+			c.pair = pair{[2]int{c.latest, number}, [2]float64{-1, -1}}
+		}
+		c.takes++
 	}
-	c.takes++
+	c.latest = number
+}
+
+// guessed reports whether the mean is a guess by the first requests, which includes
+// what other clients took.
+func (c *cost) guessed() bool {
+	return c.mean != 1 && len(c.samples) < fewSamples && c.takes > 0 && c.takes < 2*costSamples && c.rounding() == 0
+}
+
+// settle ends a request. If it was of a pair and showed nothing, the pair is over.
+func (c *cost) settle(number int) {
+	if number == c.latest {
+		c.latest = 0
+	}
+	if i := slices.Index(c.pair.numbers[:], number); i >= 0 && c.pair.remaining[i] < 0 {
+		c.pair = pair{}
+	}
 }
 
 // hear updates the cost with the units that remained after a request.
 func (c *cost) hear(number int, remaining float64) {
-	i := number - c.pair.second + 1
-	if c.pair.second == 0 || i < 0 || i > 1 {
+	i := slices.Index(c.pair.numbers[:], number)
+	if number == 0 || i < 0 {
 		return
 	}
 	c.pair.remaining[i] = remaining

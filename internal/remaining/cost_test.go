@@ -14,10 +14,10 @@ func TestCost(t *testing.T) {
 		t.Errorf("a guess: %v", c.mean)
 	}
 	pair := func(number int, cost float64) {
-		c.take(number, 0)
-		for c.takes%pairInterval != 1 {
-			c.take(0, 0)
+		for c.takes%pairInterval != 0 {
+			c.take(1, 0)
 		}
+		c.take(number, 0)
 		c.take(number+1, 0)
 		c.hear(number+1, 100-cost) // responses in either order
 		c.hear(number, 100)
@@ -43,6 +43,29 @@ func TestCost(t *testing.T) {
 	}
 	if c.mean != 1 || c.wantsPair() {
 		t.Errorf("an eighth took 1: %v", c.mean)
+	}
+}
+
+// A pair is measured although others follow before its responses come, unless one of
+// it has none.
+func TestPairInFlight(t *testing.T) {
+	c := cost{mean: 1}
+	for number := range 3 * pairInterval {
+		c.take(2*number+1, 0) // those between are for another limit
+	}
+	if want := [2]int{1, 3}; c.pair.numbers != want {
+		t.Fatalf("the pair is %v, want %v", c.pair.numbers, want)
+	}
+	c.hear(3, 93)
+	c.hear(1, 96)
+	if len(c.samples) != 1 || c.samples[0] != 3 {
+		t.Fatalf("samples %v, want 3", c.samples)
+	}
+	for c.pair.numbers[1] == 0 {
+		c.take(c.latest+2, 0)
+	}
+	if c.settle(c.pair.numbers[0]); c.pair.numbers[1] != 0 {
+		t.Error("a pair waits for a response that does not come")
 	}
 }
 

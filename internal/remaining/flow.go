@@ -19,7 +19,7 @@ type flow struct {
 	has  bool    // the rate has been measured
 	off  float64 // the mean deviation of measurements from the rate
 
-	used use   // by this process, in total
+	used Use   // by this process, in total
 	mark point // the request whose response will be measured next
 	from point // the last measured response
 
@@ -33,31 +33,16 @@ type flow struct {
 type point struct {
 	number    int     // of the request; 0 means none
 	known     float64 // its cost, or 0 if unknown
-	used      use     // by the requests up to this one
+	used      Use     // by the requests up to this one
 	at        time.Duration
 	end       time.Duration // until when the window certainly lasts
 	remaining float64
 }
 
-// use is the total cost of some requests: the sum of the known costs, and the number
-// of requests whose cost is learned.
-type use struct {
-	known   float64
-	learned int
-}
-
-func (u *use) add(known float64, sign int) {
-	if known > 0 {
-		u.known += float64(sign) * known
-	} else {
-		u.learned += sign
-	}
-}
-
 // take records a request. near reports whether it follows another one so closely
 // that the service may handle them in the opposite order.
 func (f *flow) take(number int, known float64, near bool) {
-	f.used.add(known, 1)
+	f.used.Add(1, known)
 	switch {
 	case near && f.mark.number == number-1:
 		f.mark = point{}
@@ -68,12 +53,12 @@ func (f *flow) take(number int, known float64, near bool) {
 
 // giveBack removes a request that the service did not count.
 func (f *flow) giveBack(number int, known float64) {
-	f.used.add(known, -1)
+	f.used.Add(-1, known)
 	if number <= f.mark.number {
-		f.mark.used.add(known, -1)
+		f.mark.used.Add(-1, known)
 	}
 	if number < f.from.number { // hear has corrected from for its own request
-		f.from.used.add(known, -1)
+		f.from.used.Add(-1, known)
 	}
 }
 
@@ -99,7 +84,7 @@ func (f *flow) hear(m *Limit, served time.Duration, a limitheaders.Limit, r Resp
 		p.end = served + a.Reset - m.Window.Rounded()
 	}
 	if r.Free {
-		p.used.add(p.known, -1)
+		p.used.Add(-1, p.known)
 	}
 	f.mark, f.from = point{}, p
 	if from.number == 0 || p.at >= from.end || p.at <= from.at {
@@ -124,8 +109,5 @@ func (f *flow) hear(m *Limit, served time.Duration, a limitheaders.Limit, r Resp
 	}
 	f.off += (max(rate-f.rate, f.rate-rate) - f.off) / 4
 	f.rate += (min(rate, f.last) - f.rate) / 2 // a single high measurement may be wrong
-	if f.rate > 0 {
-		m.noteOthers(m.others(), m.sends.since(m.AsOf-length), min(f.time.Seconds()/length.Seconds(), 1))
-	}
 	f.last, f.sum, f.time, f.requests = rate, 0, 0, 0
 }

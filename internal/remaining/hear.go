@@ -34,21 +34,18 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 		return false
 	}
 	first := begins || m.Heard < 0
-	if begins && m.own > 0 {
-		m.noteOthers(m.Size()-m.remaining-m.own-m.InFlight, m.own, 1)
-	}
 	if a.Quota > 0 {
 		m.Quota = a.Quota
 	}
 	if first {
-		m.start, m.starts, m.own = a.Remaining, r.Number, 0
+		m.start, m.starts, m.own = a.Remaining, r.Number, Use{}
 		m.levels = [2]level{}
 		m.spreads = [2]time.Duration{0, m.spreads[0]}
 	}
 	m.spreads[0] = max(m.spreads[0], r.Spread)
 	if r.Number > 0 && !r.AnyProbe && r.Sent > m.unsure && !m.unknown(now, r.Trip) && !m.crowded() {
 		m.Surprises -= m.Surprises / 16
-		if r.Throttled && r.Free && a.Remaining < m.cost.mean {
+		if r.Throttled && r.Free && a.Remaining < m.cost.mean && !m.cost.guessed() {
 			m.Surprises += 1. / 16
 		}
 	}
@@ -61,7 +58,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 
 	// After an unexpected change, probe again soon.
 	rise := a.Remaining - m.estimate(now, 0)
-	up, down := max(m.Size()/8, 2*m.cost.mean), m.Size()/2+m.InFlight
+	up, down := max(m.Size()/8, 2*m.cost.mean), m.Size()/2+m.units(m.InFlight)
 	if m.Heard >= 0 && (rise > up && !passed || -rise > down) {
 		m.pause = min(m.pauseNow(r.Trip), max(firstPause, r.Trip))
 	}

@@ -6,10 +6,8 @@
 // measures the flow: the units that come back without a reset.
 //
 // While much remains, requests are not delayed. Then they are spaced, so that the
-// remaining units and the flow last until the reset. If other clients use a minor part,
-// they would use what is saved for later: then requests are spaced only if those
-// probably have half of what remains in flight. If too little remains, a request waits
-// for the flow or for the reset.
+// remaining units and the flow last until the reset. If too little remains, a request
+// waits for the flow or for the reset.
 //
 // After a reset, a process that used all of the missing units itself may send again
 // what it sent one window earlier. So in no span of a window's length does it send
@@ -54,8 +52,7 @@ type Limit struct {
 	Surprises float64
 
 	// The caller sets these.
-	Held     time.Duration // when the limit last made a request wait
-	InFlight float64       // what the requests without a response cost
+	InFlight Use           // by the requests without a response
 	Doubted  time.Duration // until when the limit is left to the pacing
 
 	reserve   float64          // the fraction of the quota that is left to other clients
@@ -63,9 +60,7 @@ type Limit struct {
 	remaining float64          // as of AsOf, less later requests whose responses did not announce it
 	levels    [2]level         // more than a mean response time apart
 	start     float64          // what remained when the window began
-	own       float64          // what this process used since
-	share     float64          // what other clients use, of what this process does; at most 1
-	noted     float64          // over how many windows, at most windows; -1 before the first whole one
+	own       Use              // by this process since, without the request that began it
 	starts    int              // the number of the request whose response began the window
 	unsure    time.Duration    // when the last request was sent for which the limit may have had no room
 	spreads   [2]time.Duration // by how much response times differed at most, in this window and the last
@@ -85,8 +80,8 @@ type Limit struct {
 // a fraction of the quota, the reserve, to other clients. Hear has to follow.
 func New(now time.Duration, a limitheaders.Limit, reserve float64) Limit {
 	return Limit{
-		Quota: a.Quota, Heard: -1, Held: -never,
-		reserve: reserve, most: a.Remaining, unsure: now, noted: -1, cost: cost{mean: 1},
+		Quota: a.Quota, Heard: -1,
+		reserve: reserve, most: a.Remaining, unsure: now, cost: cost{mean: 1},
 	}
 }
 
@@ -135,7 +130,7 @@ func (m *Limit) estimate(now time.Duration, less float64) float64 {
 }
 
 // Left returns what remains at now after the requests in flight, below 0 if too little.
-func (m *Limit) Left(now time.Duration) float64 { return m.estimate(now, m.InFlight) }
+func (m *Limit) Left(now time.Duration) float64 { return m.estimate(now, m.units(m.InFlight)) }
 
 // room returns how much this process may still use.
 func (m *Limit) room(now time.Duration) float64 {
@@ -150,10 +145,14 @@ func (m *Limit) Cost(known float64) float64 {
 	return m.cost.mean
 }
 
+// units returns what some requests cost, as far as it is known now.
+func (m *Limit) units(u Use) float64 { return u.Units(m.cost.mean) }
+
 // CopyCost copies the cost that was learned of another limit.
 func (m *Limit) CopyCost(other *Limit) {
 	m.cost = other.cost
 	m.cost.samples = slices.Clone(other.cost.samples)
+	m.cost.latest, m.cost.pair = 0, pair{}
 }
 
 // Take records a request that is sent. trip is the mean response time.
@@ -172,18 +171,23 @@ func (m *Limit) Take(now, trip time.Duration, number int, known float64, turn Tu
 // Settle ends a request in flight. counted reports whether the service may have
 // counted it, and said whether its response announced the limit.
 func (m *Limit) Settle(number int, known float64, counted, said bool) {
-	c := m.Cost(known)
 	if counted {
-		if m.own += c; number == m.starts {
-			m.start += c
+		if number != m.starts {
+			m.own.Add(1, known)
 		}
 		if !said {
-			m.remaining = max(m.remaining-c, 0)
+			m.remaining = max(m.remaining-m.Cost(known), 0)
 		}
 	} else {
 		m.flow.giveBack(number, known)
-		m.sends.giveBack(c)
+		m.sends.giveBack(known)
 	}
+	m.Drop(number)
+}
+
+// Drop ends a request in flight to which the limit no longer applies.
+func (m *Limit) Drop(number int) {
+	m.cost.settle(number)
 	if m.flow.mark.number == number {
 		m.flow.mark = point{}
 	}
@@ -193,10 +197,15 @@ func (m *Limit) Settle(number int, known float64, counted, said bool) {
 }
 
 // AddSent adds a request to those that were sent, without one in flight.
-func (m *Limit) AddSent(at time.Duration, known float64) { m.sends.add(at, m.Cost(known), m.Size()) }
+func (m *Limit) AddSent(at time.Duration, known float64) {
+	m.sends.add(at, known, m.cost.mean, m.Size())
+}
 
 // Sent returns how many units this process sent after t, or slightly more.
-func (m *Limit) Sent(t time.Duration) float64 { return m.sends.since(t) }
+func (m *Limit) Sent(t time.Duration) float64 { return m.sends.since(t, m.cost.mean) }
+
+// SentAtLeast returns the same, if each request whose cost is learned costs 1.
+func (m *Limit) SentAtLeast(t time.Duration) float64 { return m.sends.since(t, 1) }
 
 // Probe returns the number of the request that is a probe and in flight, or 0.
 func (m *Limit) Probe() int { return m.probe.number }

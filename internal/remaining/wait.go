@@ -57,7 +57,7 @@ const (
 // ahead, and why it may be sent then. known is its cost, or 0 if unknown.
 func (m *Limit) Wait(now, trip time.Duration, ahead, known float64) (wait time.Duration, turn Turn) {
 	room, cost := m.room(now), min(m.Cost(known), m.usable()) // one that costs more would never be sent
-	if m.unknown(now, trip) || m.free(now, room-ahead-cost) {
+	if m.unknown(now, trip) || m.free(room-ahead-cost) {
 		return 0, InTurn
 	}
 	due := m.due(now, room, ahead, cost)
@@ -84,19 +84,11 @@ func (m *Limit) unknown(now, trip time.Duration) bool {
 	return now < m.Doubted || w.Ends && m.doubtful || short && w.Length <= longestSpace || (short || !w.Ends) && m.flow.off >= m.flow.rate
 }
 
-// free reports whether a request that leaves room need not be spaced: much remains,
-// and no request had to wait recently. If other clients use a minor part, nothing is
-// saved for later: there need only be room for twice what they probably have in flight.
-func (m *Limit) free(now time.Duration, room float64) bool {
-	if m.minor() {
-		theirs := 2 * m.share * (m.InFlight + m.cost.mean)
-		return room >= theirs+m.cost.mean
-	}
-	return room > m.usable()*ampleShare && (now >= m.Held+m.Length()/8 || !m.Window.Ends && room > 2*m.usable()*ampleShare)
-}
+// free reports whether so much remains that a request that leaves room is not spaced.
+func (m *Limit) free(room float64) bool { return room > m.usable()*ampleShare }
 
 // Spaces reports whether the limit makes a request wait, or spaces requests.
-func (m *Limit) Spaces(now time.Duration) bool { return !m.free(now, m.room(now)) }
+func (m *Limit) Spaces(now time.Duration) bool { return !m.free(m.room(now)) }
 
 // due returns when a request may be sent in its turn.
 func (m *Limit) due(now time.Duration, room, ahead, cost float64) time.Duration {
@@ -129,7 +121,7 @@ func (m *Limit) slides() bool { return m.refused && m.Window.Length <= time.Minu
 // sentDue returns the first time from the window's end on at which the requests that
 // this process sent within one window before leave room for cost.
 func (m *Limit) sentDue(now time.Duration, cost float64) time.Duration {
-	return m.sends.clear(max(m.Window.End-m.Window.Off, now)-m.cycle(), m.usable()-cost) + m.cycle()
+	return m.sends.clear(max(m.Window.End-m.Window.Off, now)-m.cycle(), m.usable()-cost, m.cost.mean) + m.cycle()
 }
 
 // cycle returns how long after a request was sent its units are certainly back, in
@@ -152,7 +144,7 @@ func (m *Limit) pace(now time.Duration, room float64) float64 {
 	even := (room + m.cost.mean/2) / left.Seconds() // the last request is sent half a space before the end
 	pace := m.back() + even
 	if m.Window.Ends && m.flow.rate > 0 && m.alone() {
-		pace = max(pace, m.sends.sustained(now, m.cycle(), room))
+		pace = max(pace, m.sends.sustained(now, m.cycle(), room, m.cost.mean))
 	}
 	return pace
 }
