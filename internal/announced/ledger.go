@@ -246,8 +246,8 @@ func (l *Ledger) Announce(now, sent time.Duration, answer Answer) {
 		}
 		l.routes.note(r.Route, said)
 	}
-	l.count()
 	l.dropSilent(now, sent, r, said, !answer.Throttled && !answer.Free)
+	l.count()
 }
 
 // Keep makes l remember the last announcement, for Said.

@@ -499,6 +499,13 @@ func TestStories(t *testing.T) {
 			y.hear(y.sendAt(5 * s))
 			y.left()
 		}},
+		{"a limit that is gone, beside one that is not", 0, func(y *story) {
+			other := Limit{Name: "other", Quota: 10, Remaining: 9, Reset: time.Hour}
+			y.hearFrom("/a/x", of100(0, time.Hour), other)
+			y.at(5 * s)
+			y.hearFrom("/a/x", other)
+			y.left(9)
+		}},
 		{"a countdown in milliseconds", 0, func(y *story) {
 			y.hear(y.send(), of100(50, 30_000*s))
 			y.at(2 * s)

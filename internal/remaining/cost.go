@@ -13,8 +13,9 @@ type cost struct {
 
 	samples []float64
 	next    int // the sample to replace
-	takes   int // of requests whose cost is learned
-	latest  int // the number of the last request, or 0 if it is over
+	takes   int
+	learns  bool // there were requests whose cost is learned
+	latest  int  // the number of the last request, or 0 if it is over
 	pair    pair
 
 	// grain divides all values that were announced: they may be rounded to it. Then
@@ -101,19 +102,17 @@ func (c *cost) wantsPair() bool {
 
 // take records a request.
 func (c *cost) take(number int, known float64) {
-	if known == 0 {
-		if c.wantsPair() && c.latest > 0 && c.pair.numbers[1] == 0 {
-			c.pair = pair{[2]int{c.latest, number}, [2]float64{-1, -1}}
-		}
-		c.takes++
+	if known == 0 && c.wantsPair() && c.latest > 0 && c.pair.numbers[1] == 0 {
+		c.pair = pair{[2]int{c.latest, number}, [2]float64{-1, -1}}
 	}
-	c.latest = number
+	c.takes++
+	c.latest, c.learns = number, c.learns || known == 0
 }
 
 // guessed reports whether the mean is a guess by the first requests, which includes
 // what other clients took.
 func (c *cost) guessed() bool {
-	return c.mean != 1 && len(c.samples) < fewSamples && c.takes > 0 && c.takes < 2*costSamples && c.rounding() == 0
+	return c.mean != 1 && len(c.samples) < fewSamples && c.learns && c.takes < 2*costSamples && c.rounding() == 0
 }
 
 // settle ends a request. If it was of a pair and showed nothing, the pair is over.
