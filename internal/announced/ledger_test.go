@@ -278,7 +278,7 @@ func TestStories(t *testing.T) {
 				y.Errorf("41 requests that cost 1 are %v units", served)
 			}
 		}},
-		{"and one that is only guessed refutes nothing; a known one does", 0, func(y *story) {
+		{"a known cost is not a guess", 0, func(y *story) {
 			for window := range 12 {
 				y.at(time.Duration(window) * 61 * s)
 				y.hear(y.send(20), of100(80, 60*s))

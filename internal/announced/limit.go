@@ -117,7 +117,8 @@ func (m *limit) other(a Limit, h heard) bool {
 		m.Window.Ends && h.Sent+a.Reset <= m.Window.End+m.Window.Off && m.Size() < 16*m.Cost(0)
 }
 
-// overdrawn reports whether more was served in a window than the limit can have.
+// overdrawn reports whether more was served in a window than the limit can have, even
+// if each request whose cost is learned took one unit.
 func (m *limit) overdrawn(now time.Duration) bool {
 	served := m.SentAtLeast(now-m.Window.Length) - m.InFlight.Units(1)
 	return m.Window.Ends && served > 2.25*m.Size()+m.Cost(0)

@@ -204,7 +204,7 @@ func (m *Limit) AddSent(at time.Duration, known float64) {
 // Sent returns how many units this process sent after t, or slightly more.
 func (m *Limit) Sent(t time.Duration) float64 { return m.sends.since(t, m.cost.mean) }
 
-// SentAtLeast returns the same, if each request whose cost is learned costs 1.
+// SentAtLeast is Sent as if each request whose cost is learned had cost one unit.
 func (m *Limit) SentAtLeast(t time.Duration) float64 { return m.sends.since(t, 1) }
 
 // Probe returns the number of the request that is a probe and in flight, or 0.
