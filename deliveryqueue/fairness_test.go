@@ -52,8 +52,9 @@ func take(d time.Duration) func(http.ResponseWriter, *http.Request) {
 
 // A crowd is a number of endpoints, some of which are slow.
 type crowd struct {
-	slow int
-	how  string
+	slow  int
+	how   string
+	again bool // it was measured before, and the others were late
 }
 
 // variable returns the number in an environment variable, or another one.
@@ -76,15 +77,15 @@ func TestSlowEndpoints(t *testing.T) {
 	text := os.Getenv("DELIVERYQUEUE_FIFTY")
 	if text == "" {
 		config := Config{AttemptTimeout: 2 * time.Second, Workers: 10}
-		testSlow(t, newSQLite(t), 1000, []crowd{{10, "hang in 1 of 10"}}, time.Second, config)
+		testSlow(t, newSQLite(t), 1000, []crowd{{slow: 10, how: "hang in 1 of 10"}}, time.Second, config)
 		return
 	}
-	crowds := []crowd{{}, {10, "hang"}, {40, "take 4.9 s"}}
+	crowds := []crowd{{}, {slow: 10, how: "hang"}, {slow: 40, how: "take 4.9 s"}}
 	for _, how := range []string{
 		"take 0.5 s", "take 2 s", "take 4.9 s", "take 0.3 to 8 s", "take 15 s", "hang", "hang in 1 of 10", "trickle",
 	} {
 		for _, n := range []int{1, 4, 10, 40} {
-			if c := (crowd{n, how}); !slices.Contains(crowds, c) {
+			if c := (crowd{slow: n, how: how}); !slices.Contains(crowds, c) {
 				crowds = append(crowds, c)
 			}
 		}
@@ -105,7 +106,9 @@ func testSlow(t *testing.T, store string, waiting int, crowds []crowd, span time
 	processes := variable(t, "DELIVERYQUEUE_PROCESSES", 3)
 	q := open(t, store, Config{})
 	var alone time.Duration
-	for _, crowd := range crowds {
+	crowds = slices.Clip(crowds)
+	for i := 0; i < len(crowds); i++ {
+		crowd := crowds[i]
 		var slow, others []*endpoint
 		for range crowd.slow {
 			end := newEndpoint(t, 200)
@@ -159,8 +162,13 @@ func testSlow(t *testing.T, store string, waiting int, crowds []crowd, span time
 		}
 		// The limit allows for another poll. Only a run that began without slow
 		// endpoints has one.
-		if limit := max(2*alone, defaultPollInterval); alone > 0 && p99 > limit {
-			t.Errorf("with %d that %s, p99 is %v; it must be at most %v", crowd.slow, crowd.how, p99, limit)
+		switch limit := max(2*alone, defaultPollInterval); {
+		case alone == 0 || p99 <= limit:
+		case crowd.again:
+			t.Errorf("with %d that %s, p99 is %v for the second time; it must be at most %v", crowd.slow, crowd.how, p99, limit)
+		default: // the machine may have stalled
+			crowds = append(crowds, crowds[i])
+			crowds[len(crowds)-1].again = true
 		}
 		before := stats(t, q).Delivered
 		for _, end := range slow {
