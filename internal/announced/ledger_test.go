@@ -153,6 +153,22 @@ func TestStories(t *testing.T) {
 			}
 			y.waits(0)
 		}},
+		{"a few units of which others take are left to the pacing", 0, func(y *story) {
+			few := Limit{Quota: 5, Remaining: 5, Reset: 20 * s}
+			for _, sent := range []time.Duration{y.send(), y.send(), y.send(), y.send(), y.send()} {
+				few.Remaining--
+				y.hear(sent, few)
+			}
+			y.waits(21 * s) // this process took all of them
+			y.hear(y.sendAt(40*s), few)
+			y.waits(0)
+		}},
+		{"so is a window of two seconds, in seconds", 0, func(y *story) {
+			y.hear(y.send(), of100(0, 2*s))
+			y.waits(0)
+			y.hear(y.send(), of100(0, 2450*time.Millisecond))
+			y.waits(2500 * time.Millisecond)
+		}},
 		{"a quota that changes back is another limit", 0, func(y *story) {
 			hour := Limit{Name: "core", Quota: 1000, Remaining: 500, Reset: time.Hour}
 			minute := Limit{Name: "core", Quota: 10, Remaining: 5, Reset: 60 * s}

@@ -181,6 +181,16 @@ func TestAppendOfOddHeaders(t *testing.T) {
 	}
 }
 
+// No reset is further away than its window is long.
+func TestResetAfterWindow(t *testing.T) {
+	for after, want := range map[int]time.Duration{-1: 9 * time.Second, 0: 0, 9: 9 * time.Second, 60: 9 * time.Second} {
+		got := read(http.Header{"Ratelimit": {fmt.Sprintf(`"a";r=1;t=%d`, after)}, "Ratelimit-Policy": {`"a";q=5;w=9`}})
+		if len(got) != 1 || got[0].Reset != want {
+			t.Errorf("t=%d: %+v, want %v", after, got, want)
+		}
+	}
+}
+
 // A reset is that of all limits only if it is not that of one.
 func TestSharedReset(t *testing.T) {
 	header := http.Header{"X-Ratelimit-Reset": {"60"}, "X-Ratelimit-Remaining-Tokens": {"7"}}

@@ -75,7 +75,7 @@ func dictionary(limits []Limit, kind, field string) []Limit {
 // limit returns the limit in the parameters of a member.
 func (m *member) limit(name string) Limit {
 	l := Limit{Name: name, Quota: max(m.q.number(), 0), Remaining: m.r.number(), Reset: inSeconds(m.t.number())}
-	if w := m.w.number(); l.Reset < 0 && w > 0 {
+	if w := m.w.number(); w > 0 && (l.Reset < 0 || l.Reset > inSeconds(w)) { // no reset is further away
 		l.Reset = inSeconds(w)
 	}
 	return l

@@ -77,11 +77,14 @@ func (m *Limit) Wait(now, trip time.Duration, ahead, known float64) (wait time.D
 // unknown reports whether it is not known when units come back: the limit or its resets
 // contradicted themselves, or it has no reset, or a window that is almost over when the
 // next request is served, and what comes back differs. In windows of a few seconds it
-// always does.
+// always does. Nor is it known of a few units, or of a window that is short for its
+// resets, if others take them.
 func (m *Limit) unknown(now, trip time.Duration) bool {
 	w := &m.Window
 	short := w.Ends && w.Length <= 4*trip
-	return now < m.Doubted || w.Ends && m.doubtful || short && w.Length <= longestSpace || (short || !w.Ends) && m.flow.off >= m.flow.rate
+	coarse := m.Size() < fewest*m.cost.mean || w.Length < 3*w.Off
+	return now < m.Doubted || w.Ends && m.doubtful || short && w.Length <= longestSpace ||
+		(short || !w.Ends) && m.flow.off >= m.flow.rate || coarse && (!w.Ends || m.others() >= 1)
 }
 
 // free reports whether so much remains that a request that leaves room is not spaced.

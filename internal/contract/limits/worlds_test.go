@@ -531,6 +531,8 @@ func TestNeverWorseAgain(t *testing.T) {
 		5063,       // the stricter of two limits, under one name
 		6105,       // a window that has not ended is spaced
 		6150, 9072, // one unit for each of several routes
+		75, 5149, 6080, // a few units, which others use too or that come back at no reset
+		5148,       // resets that are further away than the window is long
 		5146, 6126, // a Retry-After of a second or two, without a reset
 	} {
 		worlds.One(t, seed, func(t *testing.T, r *rand.Rand) {
