@@ -157,7 +157,7 @@ func (m *Limit) back() float64 {
 	rate := m.flow.rate
 	back := flowShare * rate
 	if whole := m.Size() / m.Length().Seconds(); m.flow.has && rate > .9*whole { // other clients take nothing
-		back = max(back, min(rate, flowShare*whole))
+		back = max(back, min(rate, whole))
 	}
 	return back
 }
