@@ -71,7 +71,7 @@ func variable(t *testing.T, name string, otherwise int) int {
 // processes (or DELIVERYQUEUE_PROCESSES) of 200 workers (or DELIVERYQUEUE_WORKERS)
 // and 100,000 waiting deliveries (or DELIVERYQUEUE_WAITING) to 1 to 40 slow endpoints
 // (or DELIVERYQUEUE_SLOW), and compares it with a store in which none is slow. Each crowd
-// takes at least 10 s.
+// takes at least 10 s, and is measured again if the others were late.
 func TestSlowEndpoints(t *testing.T) {
 	t.Parallel()
 	text := os.Getenv("DELIVERYQUEUE_FIFTY")
@@ -167,8 +167,9 @@ func testSlow(t *testing.T, store string, waiting int, crowds []crowd, span time
 		case crowd.again:
 			t.Errorf("with %d that %s, p99 is %v for the second time; it must be at most %v", crowd.slow, crowd.how, p99, limit)
 		default: // the machine may have stalled
-			crowds = append(crowds, crowds[i])
-			crowds[len(crowds)-1].again = true
+			t.Logf("which must be at most %v: once more", limit)
+			crowd.again = true
+			crowds = append(crowds, crowd)
 		}
 		before := stats(t, q).Delivered
 		for _, end := range slow {

@@ -153,7 +153,7 @@ func TestStories(t *testing.T) {
 			}
 			y.waits(0)
 		}},
-		{"a few units of which others take are left to the pacing", 0, func(y *story) {
+		{"a few units that others use too are left to the pacing", 0, func(y *story) {
 			few := Limit{Quota: 5, Remaining: 5, Reset: 20 * s}
 			for _, sent := range []time.Duration{y.send(), y.send(), y.send(), y.send(), y.send()} {
 				few.Remaining--
@@ -163,11 +163,39 @@ func TestStories(t *testing.T) {
 			y.hear(y.sendAt(40*s), few)
 			y.waits(0)
 		}},
-		{"so is a window of two seconds, in seconds", 0, func(y *story) {
+		{"a few units that a process took before a restart come back at the reset", 0, func(y *story) {
+			y.hear(y.send(), Limit{Quota: 5, Reset: 20 * s})
+			y.waits(21 * s)
+		}},
+		{"a few units of an hour are waited for", 0, func(y *story) {
+			y.hear(y.send(), Limit{Quota: 5, Reset: 20 * s})
+			y.hear(y.sendAt(40*s), Limit{Quota: 5, Reset: time.Hour})
+			y.waits(750 * time.Millisecond) // then a probe is sent
+		}},
+		{"a reserve of a few units is left to others", .2, func(y *story) {
+			y.hear(y.send(), Limit{Quota: 5, Reset: 20 * s})
+			y.hear(y.sendAt(40*s), Limit{Quota: 5, Remaining: 1, Reset: 20 * s})
+			y.waits(21 * s)
+		}},
+		{"a few units without a reset are left to the pacing", 0, func(y *story) {
+			for i := range 40 { // one a second comes back, and is taken
+				y.hear(y.sendAt(time.Duration(i)*s), Limit{Quota: 5, Reset: -1})
+			}
+			y.waits(0)
+		}},
+		{"more units without a reset come back steadily", 0, func(y *story) {
+			for i := range 40 {
+				y.hear(y.sendAt(time.Duration(i)*s), Limit{Quota: 20, Reset: -1})
+			}
+			y.waits(10 * time.Millisecond) // until a probe, as each was served
+		}},
+		{"a window of two seconds that others use, in seconds, is left to the pacing", 0, func(y *story) {
 			y.hear(y.send(), of100(0, 2*s))
+			y.waits(2400 * time.Millisecond)
+			y.hear(y.sendAt(4*s), of100(0, 2*s))
 			y.waits(0)
 			y.hear(y.send(), of100(0, 2450*time.Millisecond))
-			y.waits(2500 * time.Millisecond)
+			y.waits(750 * time.Millisecond) // then a probe is sent
 		}},
 		{"a quota that changes back is another limit", 0, func(y *story) {
 			hour := Limit{Name: "core", Quota: 1000, Remaining: 500, Reset: time.Hour}

@@ -181,9 +181,12 @@ func TestAppendOfOddHeaders(t *testing.T) {
 	}
 }
 
-// No reset is further away than its window is long.
-func TestResetAfterWindow(t *testing.T) {
-	for after, want := range map[int]time.Duration{-1: 9 * time.Second, 0: 0, 9: 9 * time.Second, 60: 9 * time.Second} {
+// A reset in whole minutes says nothing of a shorter window.
+func TestResetInMinutes(t *testing.T) {
+	for after, want := range map[int]time.Duration{
+		-1: 9 * time.Second, 0: 0, 9: 9 * time.Second, 60: 9 * time.Second,
+		59: 59 * time.Second, 120: 2 * time.Minute, // such as a penalty
+	} {
 		got := read(http.Header{"Ratelimit": {fmt.Sprintf(`"a";r=1;t=%d`, after)}, "Ratelimit-Policy": {`"a";q=5;w=9`}})
 		if len(got) != 1 || got[0].Reset != want {
 			t.Errorf("t=%d: %+v, want %v", after, got, want)

@@ -75,8 +75,8 @@ func dictionary(limits []Limit, kind, field string) []Limit {
 // limit returns the limit in the parameters of a member.
 func (m *member) limit(name string) Limit {
 	l := Limit{Name: name, Quota: max(m.q.number(), 0), Remaining: m.r.number(), Reset: inSeconds(m.t.number())}
-	if w := m.w.number(); w > 0 && (l.Reset < 0 || l.Reset > inSeconds(w)) { // no reset is further away
-		l.Reset = inSeconds(w)
+	if w := inSeconds(m.w.number()); w > 0 && (l.Reset < 0 || l.Reset%inSeconds(60) == 0 && l.Reset > w && l.Reset-w < inSeconds(60)) {
+		l.Reset = w // it is not announced, or rounded up to whole minutes
 	}
 	return l
 }

@@ -1,11 +1,5 @@
 package remaining
 
-import "math"
-
-// alone reports whether the missing units are about those that this process sent
-// within the last window.
-func (m *Limit) alone() bool { return math.Abs(m.others()) <= m.few() }
-
 // others returns how many units are missing beyond those that this process sent
 // within the last window.
 func (m *Limit) others() float64 {

@@ -2,6 +2,7 @@ package remaining
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"example.com/awsretry/internal/limitheaders"
@@ -11,9 +12,9 @@ const (
 	// ampleShare is the fraction of a quota above which requests are not spaced.
 	ampleShare = 1.0 / 3
 
-	// flowShare is the fraction of the flow that is used. The rest leaves a margin
-	// in the quota, and makes processes that share the quota converge to equal rates.
-	// With less, other clients would take what is left.
+	// flowShare is the fraction of the flow that is used if others take some. The rest
+	// leaves a margin in the quota, and makes processes that share the quota converge to
+	// equal rates. With less, other clients would take what is left.
 	flowShare = 0.97
 
 	// firstPause is the pause before a probe without a reset, or after a contradiction.
@@ -77,14 +78,21 @@ func (m *Limit) Wait(now, trip time.Duration, ahead, known float64) (wait time.D
 // unknown reports whether it is not known when units come back: the limit or its resets
 // contradicted themselves, or it has no reset, or a window that is almost over when the
 // next request is served, and what comes back differs. In windows of a few seconds it
-// always does. Nor is it known of a few units, or of a window that is short for its
-// resets, if others take them.
+// always does.
 func (m *Limit) unknown(now, trip time.Duration) bool {
 	w := &m.Window
 	short := w.Ends && w.Length <= 4*trip
-	coarse := m.Size() < fewest*m.cost.mean || w.Length < 3*w.Off
 	return now < m.Doubted || w.Ends && m.doubtful || short && w.Length <= longestSpace ||
-		(short || !w.Ends) && m.flow.off >= m.flow.rate || coarse && (!w.Ends || m.others() >= 1)
+		(short || !w.Ends) && m.flow.off >= m.flow.rate || m.coarse()
+}
+
+// coarse reports whether what comes back is a matter of luck: the limit is of a few
+// requests, or its window short compared with the rounding of its resets, and others use
+// it or it has no reset. In its first window, others may be this process before a restart.
+func (m *Limit) coarse() bool {
+	w, few := &m.Window, m.Quota > 0 && m.Quota < fewest*m.cost.mean
+	shared := w.Passed && w.Length <= time.Minute && m.others() >= max(m.cost.mean/2, 1)
+	return m.reserve == 0 && (few && !w.Ends || shared && (few || w.Length < 3*w.Off && !m.asked))
 }
 
 // free reports whether so much remains that a request that leaves room is not spaced.
@@ -146,17 +154,17 @@ func (m *Limit) pace(now time.Duration, room float64) float64 {
 	}
 	even := (room + m.cost.mean/2) / left.Seconds() // the last request is sent half a space before the end
 	pace := m.back() + even
-	if m.Window.Ends && m.flow.rate > 0 && m.alone() {
+	if m.Window.Ends && m.flow.rate > 0 && math.Abs(m.others()) <= m.few() { // others take about nothing
 		pace = max(pace, m.sends.sustained(now, m.cycle(), room, m.cost.mean))
 	}
 	return pace
 }
 
-// back returns how many units certainly come back per second.
+// back returns how many units per second come back, and may be used.
 func (m *Limit) back() float64 {
 	rate := m.flow.rate
 	back := flowShare * rate
-	if whole := m.Size() / m.Length().Seconds(); m.flow.has && rate > .9*whole { // other clients take nothing
+	if whole := m.Size() / m.Length().Seconds(); m.Window.Ends && m.flow.has && rate > .9*whole { // other clients take nothing
 		back = max(back, min(rate, whole))
 	}
 	return back
