@@ -191,11 +191,15 @@ func TestStories(t *testing.T) {
 		}},
 		{"a window of two seconds that others use, in seconds, is left to the pacing", 0, func(y *story) {
 			y.hear(y.send(), of100(0, 2*s))
-			y.waits(2400 * time.Millisecond)
-			y.hear(y.sendAt(4*s), of100(0, 2*s))
 			y.waits(0)
 			y.hear(y.send(), of100(0, 2450*time.Millisecond))
-			y.waits(750 * time.Millisecond) // then a probe is sent
+			y.waits(2500 * time.Millisecond)
+		}},
+		{"a Retry-After of two seconds is no such window", 0, func(y *story) {
+			sent := y.send()
+			y.Announce(y.now, sent, Answer{Limits: []Limit{of100(0, time.Hour)}, Throttled: true, Free: true, RetryAfter: 2 * s})
+			y.Settle(sent, false)
+			y.waits(2400 * time.Millisecond) // and what a clock may be off
 		}},
 		{"a quota that changes back is another limit", 0, func(y *story) {
 			hour := Limit{Name: "core", Quota: 1000, Remaining: 500, Reset: time.Hour}

@@ -88,11 +88,11 @@ func (m *Limit) unknown(now, trip time.Duration) bool {
 
 // coarse reports whether what comes back is a matter of luck: the limit is of a few
 // requests, or its window short compared with the rounding of its resets, and others use
-// it or it has no reset. In its first window, others may be this process before a restart.
+// it or it has no reset. At first, others may be this process before a restart.
 func (m *Limit) coarse() bool {
 	w, few := &m.Window, m.Quota > 0 && m.Quota < fewest*m.cost.mean
-	shared := w.Passed && w.Length <= time.Minute && m.others() >= max(m.cost.mean/2, 1)
-	return m.reserve == 0 && (few && !w.Ends || shared && (few || w.Length < 3*w.Off && !m.asked))
+	shared := w.Length <= time.Minute && m.others() >= max(m.cost.mean/2, 1)
+	return m.reserve == 0 && (few && !w.Ends || shared && (few && w.Passed || w.Length < 3*w.Off && (w.Passed || !m.asked)))
 }
 
 // free reports whether so much remains that a request that leaves room is not spaced.
