@@ -91,8 +91,8 @@ func (m *Limit) unknown(now, trip time.Duration) bool {
 // it or it has no reset. At first, others may be this process before a restart.
 func (m *Limit) coarse() bool {
 	w, few := &m.Window, m.Quota > 0 && m.Quota < fewest*m.cost.mean
-	shared := w.Length <= time.Minute && m.others() >= max(m.cost.mean/2, 1)
-	return m.reserve == 0 && (few && !w.Ends || shared && (few && w.Passed || w.Length < 3*w.Off && (w.Passed || !m.asked)))
+	small := few && w.Passed || w.Length < 3*w.Off && (w.Passed || !m.asked)
+	return m.reserve == 0 && (few && !w.Ends || small && w.Length <= time.Minute && m.others() >= max(m.cost.mean/2, 1))
 }
 
 // free reports whether so much remains that a request that leaves room is not spaced.
