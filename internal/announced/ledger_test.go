@@ -847,6 +847,32 @@ func TestFlowOfRefusedRequests(t *testing.T) {
 	}
 }
 
+// What a rounded value hides remains, as far as this process did not use it, until a
+// value shows that others did.
+func TestRoundedValues(t *testing.T) {
+	y := &story{T: t, Ledger: New(0)}
+	begin := time.Duration(0)
+	respond := func(left float64) {
+		t.Helper()
+		y.hear(y.send(), Limit{Quota: 60, Remaining: math.Floor(left/10) * 10, Reset: begin + 60*s - y.now})
+	}
+	for used := range 39 {
+		y.at(time.Duration(used) * s / 10)
+		respond(60 - float64(used+1))
+	}
+	y.left(21)
+
+	begin = 62 * s
+	y.at(begin)
+	respond(59)
+	respond(58)
+	y.left(58)
+	respond(42)
+	y.left(40)
+	respond(39)
+	y.left(30)
+}
+
 // Values that are rounded show the cost of a request only over a span, here of
 // a bucket that gets as much as is taken.
 func TestCostOfRoundedValues(t *testing.T) {

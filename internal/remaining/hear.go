@@ -39,10 +39,14 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	}
 	if first {
 		m.start, m.starts, m.own = a.Remaining, r.Number, Use{}
+		if whole := m.Size() - m.cost.mean; whole <= a.Remaining+m.cost.rounding() {
+			m.start = max(a.Remaining, whole)
+		}
 		m.levels = [2]level{}
 		m.spreads = [2]time.Duration{0, m.spreads[0]}
 	}
 	m.spreads[0] = max(m.spreads[0], r.Spread)
+	left := m.unrounded(a.Remaining, r)
 	if r.Number > 0 && !r.AnyProbe && r.Sent > m.unsure && !m.unknown(now, r.Trip) && !m.crowded() {
 		m.Surprises -= m.Surprises / 16
 		if r.Throttled && r.Free && a.Remaining < m.cost.mean && !m.cost.guessed() {
@@ -57,7 +61,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	}
 
 	// After an unexpected change, probe again soon.
-	rise := a.Remaining - m.estimate(now, 0)
+	rise := left - m.estimate(now, 0)
 	up, down := max(m.Size()/8, 2*m.cost.mean), m.Size()/2+m.units(m.InFlight)
 	if m.Heard >= 0 && (rise > up && !passed || -rise > down) {
 		m.pause = min(m.pauseNow(r.Trip), max(firstPause, r.Trip))
@@ -69,7 +73,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 		if a.Remaining < 1 && (first || m.remaining >= 1) {
 			m.probe.at = now
 		}
-		m.remaining, m.AsOf = a.Remaining, now
+		m.remaining, m.AsOf = left, now
 		if m.levels[0].at == 0 || now-m.levels[0].at >= r.Trip {
 			m.levels = [2]level{{now, a.Remaining}, m.levels[0]}
 		}

@@ -3,25 +3,9 @@
 //
 // A response shows what remained when its request was served. A value counts if it
 // is lower than expected or newer than the last one. Between responses, the package
-// measures the flow: the units that come back without a reset.
-//
-// While much remains, requests are not delayed. Then they are spaced, so that the
-// remaining units and the flow last until the reset. If too little remains, a request
-// waits for the flow or for the reset.
-//
-// After a reset, a process that used all of the missing units itself may send again
-// what it sent one window earlier. So in no span of a window's length does it send
-// more than the quota. Otherwise one request is a probe: it goes first, and its
-// response shows the new quota. If a request was throttled at the reset or in its
-// turn, what was sent one window earlier decides instead.
-//
-// Before the reset, a probe is sent after a pause. The pause grows with each
-// response that confirms the limit, up to the reset, or up to some seconds while the
-// cost of the request remains. It shrinks with each response that contradicts the
-// limit.
-//
-// A limit of which it is not known when units come back is left to the pacing.
-// Limit.Wait applies all of these rules.
+// measures the flow: the units that come back without a reset. Limit.Wait applies all
+// rules of docs/LIMITS.md. A limit of which it is not known when units come back is
+// left to the pacing.
 package remaining
 
 import (
@@ -134,7 +118,7 @@ func (m *Limit) Left(now time.Duration) float64 { return m.estimate(now, m.units
 
 // room returns how much this process may still use.
 func (m *Limit) room(now time.Duration) float64 {
-	return m.Left(now) + (slack-m.reserve)*m.Size() - m.cost.rounding()/2
+	return m.Left(now) + (slack-m.reserve)*m.Size() - m.hidden()
 }
 
 // Cost returns a known cost of a request, or the mean instead of 0.

@@ -21,3 +21,29 @@ func (m *Limit) crowded() bool {
 
 // few returns how many units are about none, compared to the quota.
 func (m *Limit) few() float64 { return max(m.Size()/slotsPerQuota, 1) }
+
+// unrounded returns what remains if left is announced: what this process did not use,
+// if left may be that, rounded.
+func (m *Limit) unrounded(left float64, r Response) float64 {
+	rounding := m.cost.rounding()
+	if rounding == 0 || r.Throttled || !m.Window.Ends {
+		return left
+	}
+	unused := max(m.start-m.units(m.own), m.Size()-m.Sent(r.Sent-m.cycle())+m.units(m.InFlight))
+	if !r.Free {
+		unused -= m.cost.mean
+	}
+	if unused < left-rounding/2 || unused > left+rounding {
+		return left // others used some
+	}
+	return unused
+}
+
+// hidden returns how much less than is known may remain, because values are rounded
+// and others used some.
+func (m *Limit) hidden() float64 {
+	if rounding := m.cost.rounding(); rounding > 0 {
+		return min(rounding/2, max(m.others(), 0))
+	}
+	return 0
+}
