@@ -12,11 +12,7 @@ func (m *Limit) mine() bool { return m.others() < 1 && !m.crowded() }
 // crowded reports whether other clients have used more than a few units since the
 // window began. The requests in flight may have been counted.
 func (m *Limit) crowded() bool {
-	others := m.start - m.remaining - m.units(m.own) - m.units(m.InFlight)
-	if m.flow.rate > 0 {
-		others = m.others()
-	}
-	return m.Window.Ends && others > m.few()
+	return m.Window.Ends && m.start-m.remaining-m.units(m.own)-m.units(m.InFlight) > m.few()
 }
 
 // few returns how many units are about none, compared to the quota.

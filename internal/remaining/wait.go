@@ -147,9 +147,6 @@ func (m *Limit) pace(now time.Duration, room float64) float64 {
 	left := m.Length()
 	if w := &m.Window; w.Ends {
 		late := min(w.Off/2, seconds(w.Off.Seconds()*w.Off.Seconds()/w.Length.Seconds())) // on average, as resets are rounded
-		if m.Size() < fewest {
-			late = 0 // the last of a few units would be sent too early
-		}
 		left = max(w.End-now-late, min(w.Off/2, w.Length/8))
 	}
 	even := (room + m.cost.mean/2) / left.Seconds() // the last request is sent half a space before the end
