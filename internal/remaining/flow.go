@@ -6,8 +6,7 @@ import (
 	"example.com/awsretry/internal/limitheaders"
 )
 
-// fewest is the minimum number of requests, or of units, in a measurement of the
-// flow. With fewer, rounding would matter.
+// fewest is the minimum number of requests, or of units, in a measurement of the flow.
 const fewest = 8
 
 // A flow measures the rate at which units come back without a reset, minus the rate

@@ -1,6 +1,7 @@
 package remaining
 
 import (
+	"cmp"
 	"time"
 
 	"example.com/awsretry/internal/limitheaders"
@@ -34,9 +35,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 		return false
 	}
 	first := begins || m.Heard < 0
-	if a.Quota > 0 {
-		m.Quota = a.Quota
-	}
+	m.Quota = cmp.Or(a.Quota, m.Quota)
 	if first {
 		m.start, m.starts, m.own = a.Remaining, r.Number, Use{}
 		if whole := m.Size() - m.cost.mean; whole <= a.Remaining+m.cost.rounding() {

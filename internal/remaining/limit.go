@@ -4,8 +4,7 @@
 // A response shows what remained when its request was served. A value counts if it
 // is lower than expected or newer than the last one. Between responses, the package
 // measures the flow: the units that come back without a reset. Limit.Wait applies all
-// rules of docs/LIMITS.md. A limit of which it is not known when units come back is
-// left to the pacing.
+// rules of docs/LIMITS.md. Where it is not known when units come back, the pacing decides.
 package remaining
 
 import (

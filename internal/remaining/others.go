@@ -9,8 +9,8 @@ func (m *Limit) others() float64 {
 // mine reports whether this process certainly used all of the missing units.
 func (m *Limit) mine() bool { return m.others() < 1 && !m.crowded() }
 
-// crowded reports whether other clients have used more than a few units since the
-// window began. The requests in flight may have been counted.
+// crowded reports whether others used more than a few units since the window began,
+// even if all requests in flight were counted.
 func (m *Limit) crowded() bool {
 	return m.Window.Ends && m.start-m.remaining-m.units(m.own)-m.units(m.InFlight) > m.few()
 }
@@ -35,8 +35,7 @@ func (m *Limit) unrounded(left float64, r Response) float64 {
 	return unused
 }
 
-// hidden returns how much less than is known may remain, because values are rounded
-// and others used some.
+// hidden returns how much less may remain, as values are rounded and others used some.
 func (m *Limit) hidden() float64 {
 	if rounding := m.cost.rounding(); rounding > 0 {
 		return min(rounding/2, max(m.others(), 0))

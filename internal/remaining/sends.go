@@ -6,9 +6,8 @@ import (
 )
 
 const (
-	// slots is enough for one and a half quotas, as two slots in a row hold more than
-	// a sixteenth of one. So the requests of one window are not overwritten, unless
-	// what they cost was overestimated.
+	// slots is enough for one and a half quotas, as two slots in a row hold more than a
+	// sixteenth of one. So a window fits, unless what its requests cost was overestimated.
 	slots         = 3 * slotsPerQuota
 	slotsPerQuota = 16
 )

@@ -12,16 +12,14 @@ const (
 	// ampleShare is the fraction of a quota above which requests are not spaced.
 	ampleShare = 1.0 / 3
 
-	// flowShare is the fraction of the flow that is used if others take some. The rest
-	// leaves a margin in the quota, and makes processes that share the quota converge to
-	// equal rates. With less, other clients would take what is left.
+	// flowShare is the fraction of the flow that is used if others take some. The rest makes
+	// processes that share a quota converge to equal rates; others take most of it.
 	flowShare = 0.97
 
 	// firstPause is the pause before a probe without a reset, or after a contradiction.
 	firstPause = time.Second
 
-	// minPause is the shortest pause. With a shorter one, the pacing law would find
-	// almost nothing accepted before the first throttled response has come.
+	// minPause is the shortest pause, so that the pacing hears of something accepted.
 	minPause = 8 * time.Millisecond
 
 	// maxPause is the longest pause, unless the reset is longer. It is also the first
