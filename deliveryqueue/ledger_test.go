@@ -195,6 +195,9 @@ func p99(late []time.Duration) time.Duration { return late[(len(late)-1)*99/100]
 // these do: beside slow ones with a backlog, with ten workers and with more, 99 in
 // 100 begin within .16 s, and each of the slow ones is attempted.
 func TestSlowBesideQuick(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for long with the race detector; make test runs it without")
+	}
 	t.Parallel()
 	const hang = defaultAttemptTimeout
 	for name, how := range map[string]takes{

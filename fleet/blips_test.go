@@ -58,6 +58,9 @@ func TestBlips(t *testing.T) {
 
 // With each MaxRate, one process and forty send nearly as much as they may.
 func TestGoodputOfMaxRate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for long with the race detector; make test runs it without")
+	}
 	for _, maxRate := range []float64{0.1, 0.5, 1, 2.5, 15, 100} {
 		for _, n := range []int{1, 40} {
 			for _, lease := range []time.Duration{50 * time.Millisecond, 400 * time.Millisecond} {
