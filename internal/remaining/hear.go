@@ -61,8 +61,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 
 	// After an unexpected change, probe again soon.
 	rise := left - m.estimate(now, 0)
-	up, down := max(m.Size()/8, 2*m.cost.mean), m.Size()/2+m.units(m.InFlight)
-	if m.Heard >= 0 && (rise > up && !passed || -rise > down) {
+	if m.Heard >= 0 && (rise > max(m.Size()/8, 2*m.cost.mean) && !passed || -rise > m.Size()/2+m.units(m.InFlight)) {
 		m.pause = min(m.pauseNow(r.Trip), max(firstPause, r.Trip))
 	}
 

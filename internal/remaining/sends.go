@@ -78,8 +78,7 @@ func (s *sends) clear(t time.Duration, most, mean float64) time.Duration {
 	return t
 }
 
-// sustained returns the highest rate at which room lasts, if the units that were
-// sent come back after length.
+// sustained returns the highest rate at which room lasts, if what was sent comes back after length.
 func (s *sends) sustained(now, length time.Duration, room, mean float64) float64 {
 	rate := math.Inf(1)
 	for k := range slots {

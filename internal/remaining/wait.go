@@ -30,8 +30,7 @@ const (
 	// than expected a request may reach it.
 	unpunctual = 10 * time.Millisecond
 
-	// longestSpace is the longest space between two requests while their cost
-	// remains, if the reset is more than twelve minutes away.
+	// longestSpace is the longest space between two requests for which there is room.
 	longestSpace = 5 * time.Second
 )
 
@@ -145,6 +144,9 @@ func (m *Limit) pace(now time.Duration, room float64) float64 {
 	left := m.Length()
 	if w := &m.Window; w.Ends {
 		late := min(w.Off/2, seconds(w.Off.Seconds()*w.Off.Seconds()/w.Length.Seconds())) // on average, as resets are rounded
+		if m.Size() < fewest {
+			late = 0 // the last of a few units would be sent too early
+		}
 		left = max(w.End-now-late, min(w.Off/2, w.Length/8))
 	}
 	even := (room + m.cost.mean/2) / left.Seconds() // the last request is sent half a space before the end
