@@ -847,8 +847,8 @@ func TestFlowOfRefusedRequests(t *testing.T) {
 	}
 }
 
-// What a rounded value hides remains, as far as this process did not use it, until a
-// value shows that others did.
+// What a rounded value hides remains, as far as neither this process used it nor
+// others, if a value in the window has shown that.
 func TestRoundedValues(t *testing.T) {
 	y := &story{T: t, Ledger: New(0)}
 	begin := time.Duration(0)
@@ -871,6 +871,16 @@ func TestRoundedValues(t *testing.T) {
 	y.left(40)
 	respond(39)
 	y.left(30)
+
+	begin = 124 * s
+	y.at(begin)
+	respond(59)
+	for left := 53.; left >= 40; left-- { // others took five
+		respond(left)
+	}
+	if got := y.limits[0].Left(y.now); got < 40 || got > 43 {
+		t.Errorf("%v are left, want 40 or little more", got)
+	}
 }
 
 // Values that are rounded show the cost of a request only over a span, here of

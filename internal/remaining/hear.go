@@ -41,7 +41,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 		if whole := m.Size() - m.cost.mean; whole <= a.Remaining+m.cost.rounding() {
 			m.start = max(a.Remaining, whole)
 		}
-		m.levels = [2]level{}
+		m.levels, m.foreign = [2]level{}, 0
 		m.spreads = [2]time.Duration{0, m.spreads[0]}
 	}
 	m.spreads[0] = max(m.spreads[0], r.Spread)
@@ -68,7 +68,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	// Responses come out of order, so a higher value counts only if it is newer.
 	if first || r.Sent >= m.AsOf || rise < 0 {
 		m.cost.guess(min((min(m.most, m.Size())-a.Remaining)/float64(max(r.Requests, 1)), a.Remaining/2), r.Requests)
-		if a.Remaining < 1 && (first || m.remaining >= 1) {
+		if left < 1 && (first || m.remaining >= 1) {
 			m.probe.at = now
 		}
 		m.remaining, m.AsOf = left, now

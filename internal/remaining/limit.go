@@ -42,7 +42,8 @@ type Limit struct {
 	most      float64          // the most that remained
 	remaining float64          // as of AsOf, less later requests whose responses did not announce it
 	levels    [2]level         // more than a mean response time apart
-	start     float64          // what remained when the window began
+	start     float64          // what may have remained when the window began
+	foreign   float64          // what others took since, as far as rounded values show
 	own       Use              // by this process since, without the request that began it
 	starts    int              // the number of the request whose response began the window
 	unsure    time.Duration    // when the last request was sent for which the limit may have had no room

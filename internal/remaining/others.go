@@ -18,8 +18,7 @@ func (m *Limit) crowded() bool {
 // few returns how many units are about none, compared to the quota.
 func (m *Limit) few() float64 { return max(m.Size()/slotsPerQuota, 1) }
 
-// unrounded returns what remains if left is announced: what this process did not use,
-// if left may be that, rounded.
+// unrounded returns what is not known to be used, if that may be left, rounded; or left.
 func (m *Limit) unrounded(left float64, r Response) float64 {
 	rounding := m.cost.rounding()
 	if rounding == 0 || r.Throttled || !m.Window.Ends {
@@ -29,8 +28,9 @@ func (m *Limit) unrounded(left float64, r Response) float64 {
 	if !r.Free {
 		unused -= m.cost.mean
 	}
-	if unused < left-rounding/2 || unused > left+rounding {
-		return left // others used some
+	if unused -= m.foreign; unused < left-rounding/2 || unused > left+rounding {
+		m.foreign += max(unused-m.units(m.InFlight)-left-rounding, 0) / 2 // responses may be out of order
+		return left
 	}
 	return unused
 }

@@ -22,12 +22,11 @@ const (
 	// minPause is the shortest pause, so that the pacing hears of something accepted.
 	minPause = 8 * time.Millisecond
 
-	// maxPause is the longest pause, unless the reset is longer. It is also the first
-	// pause, if the reset is not longer or there is a reserve.
+	// maxPause is the longest pause, or the reset if longer. It is also the first one with
+	// a reserve, or if the reset is not longer.
 	maxPause = 30 * time.Second
 
-	// unpunctual is by how much later than announced a service may end a window, or
-	// than expected a request may reach it.
+	// unpunctual is by how much later than expected a window may end, or a request arrive.
 	unpunctual = 10 * time.Millisecond
 
 	// longestSpace is the longest space between two requests for which there is room.
