@@ -29,7 +29,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 	served := r.Sent + (now-r.Sent)/2 // an estimate
 	m.cost.see(a.Remaining)
 	m.most = max(m.most, a.Remaining)
-	m.asked, m.doubtful = r.Asked, r.Doubtful
+	m.asked, m.doubtful, m.refills = r.Asked, r.Doubtful, m.refills || a.Refills
 	passed, begins, over := m.Window.hear(now, served, a.Reset)
 	if over {
 		return false

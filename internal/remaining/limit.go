@@ -3,8 +3,7 @@
 //
 // A response shows what remained when its request was served. A value counts if it
 // is lower than expected or newer than the last one. Between responses, the package
-// measures the flow: the units that come back without a reset. Limit.Wait applies all
-// rules of docs/LIMITS.md. Where it is not known when units come back, the pacing decides.
+// measures the flow: the units that come back without a reset. docs/LIMITS.md has the rules.
 package remaining
 
 import (
@@ -50,6 +49,7 @@ type Limit struct {
 	spreads   [2]time.Duration // by how much response times differed at most, in this window and the last
 	doubtful  bool             // the end does not tell when units come back
 	asked     bool             // the end is that of a Retry-After
+	refills   bool             // units come back before the end
 
 	flow     flow
 	cost     cost

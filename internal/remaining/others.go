@@ -21,7 +21,7 @@ func (m *Limit) few() float64 { return max(m.Size()/slotsPerQuota, 1) }
 // unrounded returns what is not known to be used, if that may be left, rounded; or left.
 func (m *Limit) unrounded(left float64, r Response) float64 {
 	rounding := m.cost.rounding()
-	if rounding == 0 || r.Throttled || !m.Window.Ends {
+	if rounding == 0 || r.Throttled || m.refills || !m.Window.Ends {
 		return left
 	}
 	unused := max(m.start-m.units(m.own), m.Size()-m.Sent(r.Sent-m.cycle())+m.units(m.InFlight))
@@ -37,8 +37,9 @@ func (m *Limit) unrounded(left float64, r Response) float64 {
 
 // hidden returns how much less may remain, as values are rounded and others used some.
 func (m *Limit) hidden() float64 {
-	if rounding := m.cost.rounding(); rounding > 0 {
-		return min(rounding/2, max(m.others(), 0))
+	rounding := m.cost.rounding()
+	if rounding == 0 || m.refills {
+		return rounding / 2
 	}
-	return 0
+	return min(rounding/2, max(m.others(), 0))
 }

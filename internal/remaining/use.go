@@ -1,7 +1,6 @@
 package remaining
 
-// A Use is what some requests cost: the sum of the known costs, and how many requests
-// cost what is learned.
+// A Use is what some requests cost: the known costs, and how many cost what is learned.
 type Use struct {
 	known   float64
 	priced  int // how many have a known cost
