@@ -18,10 +18,10 @@ func (m *Limit) crowded() bool {
 // few returns how many units are about none, compared to the quota.
 func (m *Limit) few() float64 { return max(m.Size()/slotsPerQuota, 1) }
 
-// unrounded returns what is not known to be used, if that may be left, rounded; or left.
+// unrounded returns what nobody is known to have used, if left may be that, rounded, or left.
 func (m *Limit) unrounded(left float64, r Response) float64 {
 	rounding := m.cost.rounding()
-	if rounding == 0 || r.Throttled || m.refills || !m.Window.Ends {
+	if rounding == 0 || r.Throttled || m.refills || !m.Window.Ends { // of a bucket, it says nothing
 		return left
 	}
 	unused := max(m.start-m.units(m.own), m.Size()-m.Sent(r.Sent-m.cycle())+m.units(m.InFlight))

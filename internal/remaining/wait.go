@@ -12,8 +12,8 @@ const (
 	// ampleShare is the fraction of a quota above which requests are not spaced.
 	ampleShare = 1.0 / 3
 
-	// flowShare is the fraction of the flow that is used if others take some. The rest makes
-	// processes that share a quota converge to equal rates; others take most of it.
+	// flowShare is the fraction of the flow that is used if others take some. With more,
+	// processes that share a quota do not converge to equal rates; with less, others take it.
 	flowShare = 0.97
 
 	// firstPause is the pause before a probe without a reset, or after a contradiction.
