@@ -229,16 +229,17 @@ func (l *leader) update(at time.Duration, throttled bool) {
 		return
 	}
 	was := l.pace()
-	l.law.Update(l.lawTime(at), l.lawTime(sent), throttled)
+	l.law.Update(l.lawTime(at), l.lawTime(max(sent, 1)), throttled) // for a law, 0 means unknown
 	if l.pace() < 0.97*was {
 		l.cutAt = at
 	}
 }
 
 // sentBefore returns the time whose rate applied to a request whose outcome is known
-// at at: some processes send at the rate of a lease earlier.
+// at at: some processes send at the rate of a lease earlier. It is negative if that was
+// before the key was created.
 func (l *leader) sentBefore(at time.Duration) time.Duration {
-	return max(at-l.lease-l.lease/8-l.trip, 1)
+	return at - l.lease - l.lease/8 - l.trip
 }
 
 // fall lowers the rate to what is accepted if a cut left more than 1.5 times as much,

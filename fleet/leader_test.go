@@ -20,8 +20,10 @@ type led struct {
 
 const ledLease = 400 * time.Millisecond
 
-func lead(law func() pacing.Law, rate float64) *led {
-	l := &led{got: protocol.Reply{Last: protocol.Last{Now: 60000}, Law: protocol.Law{Rate: rate, Limit: rate}}}
+func lead(law func() pacing.Law, rate float64) *led { return leadAt(60000, law, rate) }
+
+func leadAt(now float64, law func() pacing.Law, rate float64) *led {
+	l := &led{got: protocol.Reply{Last: protocol.Last{Now: now}, Law: protocol.Law{Rate: rate, Limit: rate}}}
 	l.leader = newLeader(law(), ledLease, &l.got)
 	return l
 }
@@ -69,7 +71,10 @@ func TestLeader(t *testing.T) {
 			next.run(1000, ledLease/2)
 			expect("a new leader", next, 85, 135, 0)
 		}
-		l := lead(law, 100)
+		l := leadAt(-milliseconds(ledLease/2), law, 100) // its clock begins again with the step
+		l.run(55, ledLease/2)
+		expect("what was throttled before a key was created again", l, 85, 135, 0)
+		l = lead(law, 100)
 		l.run(1000, ledLease/2) // requests from before it led do not cut
 		for range 2 {           // no second cut before all know of the first
 			l.run(60, ledLease/2)
