@@ -21,9 +21,9 @@ func main() {
 	dir := flag.String("C", ".", "the folder of the module")
 	flag.Parse()
 	loaded, err := packages.Load(&packages.Config{
-		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps |
-			packages.NeedSyntax | packages.NeedTypesInfo,
-		Dir: *dir,
+		// Without NeedDeps, the types of what a package imports are read from what the compiler wrote.
+		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedSyntax | packages.NeedTypesInfo,
+		Dir:  *dir,
 	}, flag.Args()...)
 	if err != nil {
 		log.Fatal(err)
