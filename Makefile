@@ -27,6 +27,8 @@ long_tests = awk '/^func Test/ {sub(/\(.*/, "", $$2); name = $$2} /testing\.Shor
 # for simulate and the command lines, and make interop for the clients.
 PROGRAMS := simulate $(filter cmd/%,$(MODULES))
 raced = $$(go list ./... | grep -v -e awsretry/docs -e contract/limits) # which compare texts, and simulate for minutes
+# SQLite in Go would take most of the race detector's time, and shares its memory with nothing else.
+RACE := -race -gcflags=modernc.org/...=-race=false
 RACES := $(patsubst %,race/%,$(filter-out interop $(PROGRAMS),$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
 # The modules whose users would notice a change, and the packages of the root among them.
@@ -57,7 +59,7 @@ test: needs ## The tests (4 minutes the first time), but for the longest and tho
 
 check: needs-check ## All else that CI runs: long tests and those of SDKs, race detector, linters, other platforms, API listing, pictures
 	@command -v "$$(go env CC)" >/dev/null || { echo "the race detector needs a C compiler, and $$(go env CC) is not in PATH: install gcc or clang"; exit 1; }
-	@$(PARALLEL) $(RACES) whole/interop later whole/simulate whole/awssdk whole/otelretry whole/bench lint crossvet pictures-check
+	@$(PARALLEL) $(RACES) whole/interop later whole/simulate whole/awssdk whole/otelretry whole/bench lint platforms pictures-check
 	@$(MAKE) --no-print-directory adversaries
 	@$(PARALLEL) whole/retryablehttp whole/retryablehttp/users whole/interop/clients release-check # whose uploads and builds would slow the others down
 
@@ -87,7 +89,7 @@ race: ## The race detector for simulate and the command lines
 	@for m in $(PROGRAMS); do echo "== go test -race $$m"; (cd $$m && go test -race -short -vet=off ./...); done
 
 $(RACES): race/%: compile-race/%
-	@echo "== go test -race $*"; cd $* && go test -race -short -vet=off $(raced)
+	@echo "== go test -race $*"; cd $* && go test $(RACE) -short -vet=off $(raced)
 
 # One module is compiled after the other, because two go commands at a time would both compile what the modules share.
 # The tests of those that are compiled run beside that.
@@ -102,7 +104,7 @@ $(COMPILES): compile/%:
 	@cd $* && $(FAST) go list -export -deps -test $(not_sdk) >/dev/null
 
 $(COMPILES_RACE): compile-race/%:
-	@cd $* && $(FAST) go list -race -export -deps -test $(raced) >/dev/null
+	@cd $* && $(FAST) go list $(RACE) -export -deps -test $(raced) >/dev/null
 
 needs: # Says before the work begins what is missing and what will be downloaded
 	@echo "make test downloads the Go modules that the go.mod files name, unless they are there."
@@ -151,12 +153,12 @@ $(SDKS:%=lint/%) lint/deliveryqueue: $(SDKS:%=compile/%)
 $(LINTS): lint/%: bin/lint
 	@echo "== lint $*"; cd $* && $(FAST) $(CURDIR)/bin/lint ./...
 
-bin/lint: $(wildcard tools/lint/*.go) tools/go.mod
-	@cd tools && $(FAST) go build -o ../$@ ./lint
+bin/%: tools/%/main.go tools/go.mod
+	@cd tools && $(FAST) go build -o ../$@ ./$*
 
-crossvet: # compiles for each platform what the packages import, once
-	@vet() { for p in $${@:2}; do echo "== go vet $$1 for $$p"; (cd $$1 && GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 $(FAST) go vet ./...); done; }; \
-	vet . $(PLATFORMS); for m in $(filter cmd/%,$(MODULES)); do vet $$m $(COMMAND_PLATFORMS); done
+platforms: bin/platforms # type-checks the root and the command lines for other platforms
+	@check() { echo "== types of $$1 for $${*:2}"; $(FAST) bin/platforms -C "$$@"; }; \
+	check . $(PLATFORMS); for m in $(filter cmd/%,$(MODULES)); do check $$m $(COMMAND_PLATFORMS); done
 
 mutate: ## Breaks each rule of docs/SOURCES.md and docs/ARCHITECTURE.md, and names the test that notices (five minutes); RUN='^REF:.*quota' for some
 	cd tools && go build -o ../bin/mutate ./mutate && ../bin/mutate -C .. -run '$(RUN)'
@@ -244,4 +246,4 @@ fuzz: ## Every fuzz target of every module for FUZZTIME (10s) each
 		done); \
 	done
 
-.PHONY: help demo test check adversaries later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest river-newest lint format $(LINTS) crossvet mutate api api-check vuln cover bench interop clients pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff
+.PHONY: help demo test check adversaries later needs-check race $(TESTS) $(RACES) $(WHOLE) $(COMPILES) $(COMPILES_RACE) needs compat sdk-newest river-newest lint format $(LINTS) platforms mutate api api-check vuln cover bench interop clients pictures screenshot pictures-check fleet-chaos fuzz release release-check apidiff
