@@ -20,7 +20,7 @@ func (l *Ledger) dropSilent(now, sent time.Duration, r *record, said Set, served
 		if m.Window.Ends {
 			end = m.Window.End
 		}
-		return silent && (min(sent, now) >= end || served && r != nil && r.probed&m.bit != 0)
+		return silent && (min(sent, now) >= end || served && r != nil && m.Probe() == r.number)
 	})
 }
 

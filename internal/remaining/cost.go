@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// A cost is the number of units that a request takes from a limit. It is learned from pairs of requests that
-// are sent back to back, so that other clients take almost nothing in between.
+// A cost is the number of units that a request takes from a limit. It is learned
+// from pairs of requests that are sent back to back, so that other clients take
+// almost nothing in between.
 type cost struct {
 	mean float64
 
@@ -17,8 +18,9 @@ type cost struct {
 	latest  int  // the number of the last request, or 0 if it is over
 	pair    pair
 
-	// grain divides all values that were announced: they may be rounded to it. Then a pair shows nothing, and
-	// the cost is the mean over a span in which the units that remain fall by many times as much.
+	// grain divides all values that were announced: they may be rounded to it. Then
+	// a pair shows nothing, and the cost is the mean over a span in which the units
+	// that remain fall by many times as much.
 	grain    uint64
 	values   int     // how often a value differed from the one before
 	last     float64 // value
@@ -70,7 +72,8 @@ func (c *cost) rounding() float64 {
 	return float64(c.grain - 1)
 }
 
-// span updates the cost with what was taken between two responses, and the number of requests that took it.
+// span updates the cost with what was taken between two responses, and the number of
+// requests that took it.
 func (c *cost) span(fall float64, requests int) {
 	if c.rounding() == 0 {
 		return
@@ -83,14 +86,16 @@ func (c *cost) span(fall float64, requests int) {
 	}
 }
 
-// guess uses the mean over many requests, if it is higher, until the cost is learned from pairs.
+// guess uses the mean over many requests, if it is higher, until the cost is learned
+// from pairs.
 func (c *cost) guess(mean float64, requests int) {
 	if len(c.samples) < fewSamples && requests >= fewest && mean > c.mean {
 		c.mean = mean
 	}
 }
 
-// wantsPair reports whether the next request should follow the last one without a pause.
+// wantsPair reports whether the next request should follow the last one without
+// a pause.
 func (c *cost) wantsPair() bool {
 	return (c.mean > 1 || len(c.samples) < fewSamples) && c.takes%pairInterval == 1 && c.rounding() == 0
 }
@@ -104,7 +109,8 @@ func (c *cost) take(number int, known float64) {
 	c.latest, c.learns = number, c.learns || known == 0
 }
 
-// guessed reports whether the mean is a guess by the first requests, which includes what other clients took.
+// guessed reports whether the mean is a guess by the first requests, which includes
+// what other clients took.
 func (c *cost) guessed() bool {
 	return c.mean != 1 && len(c.samples) < fewSamples && c.learns && c.takes < 2*costSamples && c.rounding() == 0
 }

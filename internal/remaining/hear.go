@@ -42,7 +42,7 @@ func (m *Limit) Hear(a limitheaders.Limit, r Response) bool {
 			m.start = max(a.Remaining, whole)
 		}
 		m.levels, m.foreign = [2]level{}, 0
-		m.spreads, m.peaks = [2]time.Duration{0, m.spreads[0]}, [2]float64{m.units(m.InFlight), m.peaks[0]}
+		m.spreads = [2]time.Duration{0, m.spreads[0]}
 	}
 	m.spreads[0] = max(m.spreads[0], r.Spread)
 	left := m.unrounded(a.Remaining, r)
@@ -97,8 +97,9 @@ type Window struct {
 // Rounded returns Off, at most a fifth of the length.
 func (w *Window) Rounded() time.Duration { return min(w.Length/5, w.Off) }
 
-// hear updates w with a reset. passed reports whether the previous end has passed, begins whether the response
-// is the first in a new window, and over whether it belongs to a window that is over.
+// hear updates w with a reset. passed reports whether the previous end has passed,
+// begins whether the response is the first in a new window, and over whether it
+// belongs to a window that is over.
 func (w *Window) hear(now, served, reset time.Duration) (passed, begins, over bool) {
 	passed = w.Ends && now >= w.End-w.Rounded()
 	if reset < 0 {

@@ -22,7 +22,8 @@ const (
 	never time.Duration = math.MaxInt64 / 4
 )
 
-// A Limit is the state of one announced limit and of this process's use of it. All times are on one clock.
+// A Limit is the state of one announced limit and of this process's use of it. All
+// times are on one clock.
 type Limit struct {
 	Quota  float64       // as announced, or 0
 	Heard  time.Duration // when the limit was last announced
@@ -46,7 +47,6 @@ type Limit struct {
 	starts    int              // the number of the request whose response began the window
 	unsure    time.Duration    // when the last request was sent for which the limit may have had no room
 	spreads   [2]time.Duration // by how much response times differed at most, in this window and the last
-	peaks     [2]float64       // the most units in flight, in this window and the last
 	doubtful  bool             // the end does not tell when units come back
 	asked     bool             // the end is that of a Retry-After
 	refills   bool             // units come back before the end
@@ -145,7 +145,6 @@ func (m *Limit) Take(now, trip time.Duration, number int, known float64, turn Tu
 	m.flow.take(number, known, now-m.lastTake < trip/16)
 	m.cost.take(number, known)
 	m.lastTake = now
-	m.peaks[0] = max(m.peaks[0], m.units(m.InFlight)+m.Cost(known))
 	if turn != InTurn {
 		m.probe = probe{number, now, turn}
 	} else if m.room(now) < m.Cost(known) {
@@ -191,6 +190,9 @@ func (m *Limit) Sent(t time.Duration) float64 { return m.sends.since(t, m.cost.m
 
 // SentAtLeast is Sent as if each request whose cost is learned had cost one unit.
 func (m *Limit) SentAtLeast(t time.Duration) float64 { return m.sends.since(t, 1) }
+
+// Probe returns the number of the request that is a probe and in flight, or 0.
+func (m *Limit) Probe() int { return m.probe.number }
 
 // seconds returns s seconds, rounded up, at least 0 and at most the longest reset.
 func seconds(s float64) time.Duration {

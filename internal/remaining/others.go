@@ -1,6 +1,7 @@
 package remaining
 
-// others returns how many units are missing beyond those that this process sent within the last window.
+// others returns how many units are missing beyond those that this process sent
+// within the last window.
 func (m *Limit) others() float64 {
 	return m.Size() - m.remaining - m.Sent(m.AsOf-m.Window.Length)
 }
@@ -10,19 +11,8 @@ func (m *Limit) mine() bool { return m.others() < 1 && !m.crowded() }
 
 // crowded reports whether others used more than a few units since the window began,
 // even if all requests in flight were counted.
-func (m *Limit) crowded() bool { return m.Window.Ends && m.taken() > m.few() }
-
-// taken returns how many units others used since the window began, at least.
-func (m *Limit) taken() float64 { return m.start - m.remaining - m.units(m.own) - m.units(m.InFlight) }
-
-// spaced returns for how many of the last units requests are spaced. Others use what is saved, so beside them
-// only for some times as many as they may have in flight if they are like this process.
-func (m *Limit) spaced() float64 {
-	share, own := m.usable()*ampleShare, m.units(m.own)
-	if own == 0 || !m.crowded() || m.slides() {
-		return share
-	}
-	return min(share, manyFlights*max(m.taken()/own*max(m.peaks[0], m.peaks[1]), m.cost.mean))
+func (m *Limit) crowded() bool {
+	return m.Window.Ends && m.start-m.remaining-m.units(m.own)-m.units(m.InFlight) > m.few()
 }
 
 // few returns how many units are about none, compared to the quota.

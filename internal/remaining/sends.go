@@ -23,7 +23,8 @@ type slot struct {
 	use  Use
 }
 
-// add adds a request, in any order. A slot holds at most a sixteenth of the quota, or one request.
+// add adds a request, in any order. A slot holds at most a sixteenth of the quota, or
+// one request.
 func (s *sends) add(now time.Duration, known, mean, quota float64) {
 	newest := &s.slots[(s.next+slots-1)%slots]
 	one := Use{}
@@ -61,7 +62,8 @@ func (s *sends) since(t time.Duration, mean float64) (units float64) {
 	return units
 }
 
-// clear returns the earliest time, t or later, after which no more than most units were sent.
+// clear returns the earliest time, t or later, after which no more than most units
+// were sent.
 func (s *sends) clear(t time.Duration, most, mean float64) time.Duration {
 	begin, units := t, s.since(t, mean)
 	if most += slack * max(most, 1); most < 0 {

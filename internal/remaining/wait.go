@@ -12,9 +12,6 @@ const (
 	// ampleShare is the fraction of a quota above which requests are not spaced.
 	ampleShare = 1.0 / 3
 
-	// manyFlights is how many times what others may have in flight suffices to be spaced.
-	manyFlights = 8
-
 	// flowShare is the fraction of the flow that is used if others take some. With more,
 	// processes that share a quota do not converge to equal rates; with less, others take it.
 	flowShare = 0.97
@@ -74,9 +71,10 @@ func (m *Limit) Wait(now, trip time.Duration, ahead, known float64) (wait time.D
 	return due - now, InTurn
 }
 
-// unknown reports whether it is not known when units come back: the limit or its resets contradicted
-// themselves, or it has no reset, or a window that is almost over when the next request is served, and what
-// comes back differs. In windows of a few seconds it always does.
+// unknown reports whether it is not known when units come back: the limit or its resets
+// contradicted themselves, or it has no reset, or a window that is almost over when the
+// next request is served, and what comes back differs. In windows of a few seconds it
+// always does.
 func (m *Limit) unknown(now, trip time.Duration) bool {
 	w := &m.Window
 	short := w.Ends && w.Length <= 4*trip
@@ -94,7 +92,7 @@ func (m *Limit) coarse() bool {
 }
 
 // free reports whether so much remains that a request that leaves room is not spaced.
-func (m *Limit) free(room float64) bool { return room > m.spaced() }
+func (m *Limit) free(room float64) bool { return room > m.usable()*ampleShare }
 
 // Spaces reports whether the limit makes a request wait, or spaces requests.
 func (m *Limit) Spaces(now time.Duration) bool { return !m.free(m.room(now)) }
@@ -139,7 +137,8 @@ func (m *Limit) cycle() time.Duration {
 	return m.Window.Length + min(max(m.spreads[0], m.spreads[1])+unpunctual, m.Window.Length/4)
 }
 
-// pace returns the rate, in units per second, at which the room and the flow last until the end of the window.
+// pace returns the rate, in units per second, at which the room and the flow last
+// until the end of the window.
 func (m *Limit) pace(now time.Duration, room float64) float64 {
 	left := m.Length()
 	if w := &m.Window; w.Ends {

@@ -92,7 +92,7 @@ var scenarios = []scenario{
 	{name: "tokens of a window", quotas: []func() quota{perWindow(500, minute), perWindow(30_000, minute)}, announce: openAI,
 		latency: 2 * second, tokens: true, processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.05, .85, 0, 100 * second, 0}},
 	{name: "three processes", quotas: []func() quota{perWindow(1000, minute)}, announce: gitHub(0, 0),
-		processes: 3, callers: 20, perSecond: 1000. / 60, want: goals{.005, .99, .95, 45 * second, 0}},
+		processes: 3, callers: 20, perSecond: 1000. / 60, want: goals{.005, .99, .95, 35 * second, 0}},
 	{name: "twenty processes", quotas: []func() quota{perWindow(1000, minute)}, announce: gitHub(0, 0),
 		processes: 20, callers: 3, perSecond: 1000. / 60, want: goals{.03, .98, .85, 60 * second, 0}},
 	{name: "six slow processes", quotas: []func() quota{perWindow(100, minute)}, announce: gitHub(0, 0),
