@@ -229,7 +229,7 @@ func (l *leader) update(at time.Duration, throttled bool) {
 		return
 	}
 	was := l.pace()
-	l.law.Update(l.lawTime(at), l.lawTime(max(sent, 1)), throttled) // for a law, 0 means unknown
+	l.law.Update(l.lawTime(at), max(l.lawTime(sent), 1), throttled) // for a law, 0 means unknown
 	if l.pace() < 0.97*was {
 		l.cutAt = at
 	}
