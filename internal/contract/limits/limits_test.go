@@ -25,6 +25,7 @@ type scenario struct {
 	quotas             []func() quota
 	announce           func(*answer)
 	processes, callers int               // callers of each process
+	think              time.Duration     // of the callers of all processes but the first, between two calls
 	stranger           float64           // requests per second of somebody who does not wait
 	status             func(*answer) int // nil: 200
 	charge             bool              // the second quota is charged 20 s after the response
@@ -93,6 +94,8 @@ var scenarios = []scenario{
 		latency: 2 * second, tokens: true, processes: 1, callers: 64, perSecond: 500. / 300, want: goals{.05, .85, 0, 100 * second, 0}},
 	{name: "three processes", quotas: []func() quota{perWindow(1000, minute)}, announce: gitHub(0, 0),
 		processes: 3, callers: 20, perSecond: 1000. / 60, want: goals{.005, .99, .95, 35 * second, 0}},
+	{name: "two processes, one whose callers think", quotas: []func() quota{perWindow(1000, minute)}, announce: gitHub(0, 0),
+		processes: 2, callers: 5, think: second, perSecond: 1000. / 60, want: goals{.005, .99, .7, 20 * second, 0}},
 	{name: "twenty processes", quotas: []func() quota{perWindow(1000, minute)}, announce: gitHub(0, 0),
 		processes: 20, callers: 3, perSecond: 1000. / 60, want: goals{.03, .98, .85, 60 * second, 0}},
 	{name: "six slow processes", quotas: []func() quota{perWindow(100, minute)}, announce: gitHub(0, 0),
@@ -292,6 +295,9 @@ func (s scenario) run(t *testing.T) goals {
 			trips := withTrips(context.Background(), uint64(process), uint64(caller))
 			calls.Go(func() {
 				for n := 0; sleep(ctx, seconds(random.Float64()/1000)) == nil && (s.calls == 0 || n < s.calls); n++ {
+					if process > 0 && s.think > 0 && sleep(ctx, seconds(random.ExpFloat64()*s.think.Seconds())) != nil {
+						return
+					}
 					s.call(trips, t, client, process, caller, random, &log)
 				}
 			})
