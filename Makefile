@@ -27,7 +27,7 @@ long_tests = awk '/^func Test/ {sub(/\(.*/, "", $$2); name = $$2} /testing\.Shor
 # for simulate and the command lines, and make interop for the clients.
 PROGRAMS := simulate $(filter cmd/%,$(MODULES))
 raced = $$(go list ./... | grep -v -e awsretry/docs -e contract/limits) # which compare texts, and simulate for minutes
-# SQLite in Go would take most of the race detector's time, and shares its memory with nothing else.
+# SQLite in Go would take most of the race detector's time. Races in it, and on bytes while it reads them, are not seen.
 RACE := -race -gcflags=modernc.org/...=-race=false
 RACES := $(patsubst %,race/%,$(filter-out interop $(PROGRAMS),$(MODULES)))
 LINTS := $(MODULES:%=lint/%) lint/tools $(APART:%=lint/%)
